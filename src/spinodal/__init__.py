@@ -1,0 +1,73 @@
+"""Spinodal: Bayes-optimal matrix factorization, Y = F X/sqrt(N) + noise. Theory and algorithms, one set of objects.
+
+Names are imported when first used, so that `import spinodal` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "channels": ("GaussianNoise",),
+    "errors": ("InputError",),
+    "pair": ("Pair",),
+    "priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
+    "problem": ("Instance", "Observed", "Problem", "sample"),
+    "theory": (
+        "amp_mse",
+        "bayes_mmse",
+        "bayes_transition",
+        "effective_potential",
+        "error_curves",
+        "fixed_point_curve",
+        "fixed_points",
+        "phase",
+        "phase_diagram",
+        "pi_star",
+        "potential",
+        "potential_gauss_bernoulli",
+        "state_evolution",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names} | {"spinodal": "theory"}
+
+__all__ = ["__version__", *sorted(_MODULE_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'spinodal' has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from .channels import GaussianNoise
+    from .errors import InputError
+    from .pair import Pair
+    from .priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
+    from .problem import Instance, Observed, Problem, sample
+    from .theory import (
+        amp_mse,
+        bayes_mmse,
+        bayes_transition,
+        effective_potential,
+        error_curves,
+        fixed_point_curve,
+        fixed_points,
+        phase,
+        phase_diagram,
+        pi_star,
+        potential,
+        potential_gauss_bernoulli,
+        spinodal,
+        state_evolution,
+    )

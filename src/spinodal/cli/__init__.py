@@ -1,0 +1,41 @@
+"""The command line: thin, no mathematics. Heavy imports happen inside the commands, so that --help is quick."""
+
+from __future__ import annotations
+
+import sys
+
+from .app import app
+
+__all__ = ["app", "main"]
+
+BAD_INPUT = 2
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence on standard error and exit code 2."""
+    import typer
+
+    from ..errors import InputError
+
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        code = _complain(str(error))
+    except typer.Exit as stop:
+        code = stop.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        print("spinodal: interrupted.", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        code = 1
+    except Exception as error:
+        # Typer's own complaints (unknown or missing options) carry format_message; everything else is a bug and keeps its traceback.
+        if not hasattr(error, "format_message"):
+            raise
+        code = _complain(error.format_message())
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str) -> int:
+    print(f"spinodal: {' '.join(message.split())}", file=sys.stderr)
+    return BAD_INPUT

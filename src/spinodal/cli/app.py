@@ -1,0 +1,121 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="spinodal",
+    help="Bayes-optimal matrix factorization, Y = F X/sqrt(N) + noise: phase diagrams and message passing.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Alpha = Annotated[str, typer.Option(metavar="A", help="M/N, measurements per signal entry.")]
+Pi = Annotated[str, typer.Option(metavar="P", help="P/N, signals per signal entry.")]
+Rho = Annotated[str, typer.Option(metavar="R", help="Density of X, in (0, 1).")]
+Eta = Annotated[str, typer.Option(metavar="E", help="Error of the matrix: 0 (known) to inf (dictionary learning).")]
+Etas = Annotated[str, typer.Option(metavar="E1,E2,..", help="Errors of the matrix, separated by commas; inf is dictionary learning.")]
+Delta = Annotated[str, typer.Option(metavar="D", help="Noise variance.")]
+Observed = Annotated[str, typer.Option(metavar="FRACTION", help="Fraction of the entries of Y that are observed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+OutDir = Annotated[str, typer.Option(metavar="DIR", help="Directory for the figures and data.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+) -> None:
+    """Bayes-optimal matrix factorization, Y = F X/sqrt(N) + noise: phase diagrams and message passing."""
+
+
+@app.command()
+def theory(alpha: Alpha, pi: Pi, rho: Rho, eta: Eta = "inf", delta: Delta = "0", observed: Observed = "1", json: AsJson = False) -> None:
+    """What can be learned at one point: phase, transitions, Bayes-optimal and AMP errors, all fixed points."""
+    from . import theory_commands
+
+    theory_commands.theory(alpha=alpha, pi=pi, rho=rho, eta=eta, delta=delta, observed=observed, as_json=json)
+
+
+@app.command()
+def diagram(
+    alpha: Alpha,
+    rho: Annotated[str, typer.Option(metavar="LO:HI:N", help="Densities of X.")],
+    out: OutDir,
+    eta: Etas = "0.01,0.1,1,inf",
+    delta: Delta = "0",
+    observed: Observed = "1",
+    json: AsJson = False,
+) -> None:
+    """The phase diagram over rho and pi (figure 1): PNG, SVG, CSV and NetCDF."""
+    from . import theory_commands
+
+    theory_commands.diagram(alpha=alpha, rho=rho, eta=eta, delta=delta, observed=observed, out=out, as_json=json)
+
+
+@app.command()
+def curve(
+    alpha: Alpha,
+    rho: Rho,
+    pi: Annotated[str, typer.Option(metavar="LO:HI:N", help="Signals per signal entry.")],
+    out: OutDir,
+    eta: Etas = "0.01,1,inf",
+    delta: Delta = "0",
+    observed: Observed = "1",
+    json: AsJson = False,
+) -> None:
+    """Bayes-optimal and AMP errors against pi (figure 2): PNG, SVG, CSV and NetCDF."""
+    from . import theory_commands
+
+    theory_commands.curve(alpha=alpha, rho=rho, pi=pi, eta=eta, delta=delta, observed=observed, out=out, as_json=json)
+
+
+@app.command()
+def sample(
+    n: Annotated[int, typer.Option("--n", metavar="N", help="Length of a signal.")],
+    alpha: Alpha,
+    pi: Pi,
+    rho: Rho,
+    out: Annotated[str, typer.Option(metavar="FILE.npz", help="Where to write the instance.")],
+    eta: Eta = "inf",
+    delta: Delta = "0",
+    observed: Observed = "1",
+    seed: Annotated[int, typer.Option(metavar="S", help="Seed; the same seed gives the same instance.")] = 0,
+    json: AsJson = False,
+) -> None:
+    """Draw an instance: arrays Y, F_prime, F, X and the parameters."""
+    from . import theory_commands
+
+    theory_commands.sample_file(n=n, alpha=alpha, pi=pi, rho=rho, eta=eta, delta=delta, observed=observed, seed=seed, out=out, as_json=json)
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(metavar="fig1|fig2|fig3|all", help="Which figure of the paper.")],
+    out: OutDir,
+    json: AsJson = False,
+) -> None:
+    """Draw the figures of the paper again, with their data."""
+    from . import reproduce as figures
+
+    figures.reproduce(what, out=out, as_json=json)
+
+
+@app.command()
+def demo(out: OutDir = "out") -> None:
+    """A phase diagram and one point of it explained."""
+    from . import reproduce as figures
+
+    figures.demo(out=out)

@@ -1,0 +1,115 @@
+"""spinodal theory, diagram, curve, sample."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from .. import figures
+from ..pair import Pair
+from ..problem import Problem
+from ..problem import sample as draw
+from ..theory import error_curves, outcomes, phase_diagram, pi_star, spinodal, state_evolution
+from . import output
+from .parsing import grid, number, numbers
+
+
+def problem_from(*, alpha: str, pi: str, rho: str, eta: str, delta: str, observed: str) -> Problem:
+    """The paper's problem from the words of the command line."""
+    return Problem.sparse(
+        alpha=number("alpha", alpha),
+        pi=number("pi", pi),
+        rho=number("rho", rho),
+        eta=number("eta", eta),
+        noise_variance=number("delta", delta),
+        observed_fraction=number("observed", observed),
+    )
+
+
+def parameters(problem: Problem) -> dict[str, float]:
+    """A sparse problem's parameters by their names on the command line."""
+    return {
+        "alpha": float(problem.alpha),
+        "pi": float(problem.pi),
+        "rho": float(problem.prior.X.rho),  # type: ignore[attr-defined]
+        "eta": float(problem.eta),
+        "delta": float(problem.channel.variance),
+        "observed": float(problem.channel.observed_fraction),
+    }
+
+
+def theory(*, as_json: bool, **words: str) -> None:
+    problem = problem_from(**words)
+    outcome = outcomes([problem])[0]
+    trajectory = state_evolution(problem)
+
+    def errors(mse: Pair[float]) -> dict[str, float]:
+        return {"mse_F": mse.F, "mse_X": mse.X}
+
+    result: dict[str, Any] = {
+        **parameters(problem),
+        "pi_star": pi_star(problem),
+        "pi_spinodal": spinodal(problem),
+        "phase": outcome.phase,
+        "bayes": {**errors(outcome.bayes.mse), "free_entropy": outcome.bayes.free_entropy},
+        "amp": {**errors(outcome.amp.mse), "iterations": trajectory.iterations},
+        "fixed_points": [
+            {"snr_X": p.snr_X, **errors(p.mse), "stable": p.stable, "free_entropy": p.free_entropy} for p in outcome.fixed_points
+        ],
+    }
+    if as_json:
+        output.print_json(result)
+        return
+    shown = output.shown
+    words_of = ", ".join(f"{name} = {shown(value)}" for name, value in parameters(problem).items())
+    output.table(
+        f"{words_of}\nphase: {outcome.phase};  pi* = {shown(result['pi_star'])},  spinodal = {shown(result['pi_spinodal'])}",
+        ["", "mse_F", "mse_X", "free entropy", ""],
+        [
+            ["Bayes-optimal", *(shown(result["bayes"][key]) for key in ("mse_F", "mse_X", "free_entropy")), ""],
+            ["AMP", shown(result["amp"]["mse_F"]), shown(result["amp"]["mse_X"]), "", f"{trajectory.iterations} iterations"],
+            *(
+                ["fixed point", shown(p.mse.F), shown(p.mse.X), shown(p.free_entropy), "stable" if p.stable else "unstable"]
+                for p in outcome.fixed_points
+            ),
+        ],
+    )
+
+
+def diagram(*, alpha: str, rho: str, eta: str, delta: str, observed: str, out: str, as_json: bool) -> None:
+    densities, etas = grid("rho", rho), numbers("eta", eta)
+    problem = problem_from(alpha=alpha, pi="1", rho="0.5", eta="inf", delta=delta, observed=observed)
+    directory = output.writable_directory("out", out)
+    with output.progress_bar("spinodals") as progress:
+        dataset = phase_diagram(problem, rho=densities, eta=etas, progress=progress)
+    paths = output.save_figure(figures.phase_diagram_figure(dataset), directory, "diagram")
+    output.report_files(paths + output.save_dataset(dataset, directory, "diagram"), as_json)
+
+
+def curve(*, alpha: str, rho: str, pi: str, eta: str, delta: str, observed: str, out: str, as_json: bool) -> None:
+    signals, etas = grid("pi", pi), numbers("eta", eta)
+    problem = problem_from(alpha=alpha, pi="1", rho=rho, eta="inf", delta=delta, observed=observed)
+    directory = output.writable_directory("out", out)
+    with output.progress_bar("errors") as progress:
+        dataset = error_curves(problem, eta=etas, pi=signals, progress=progress)
+    paths = output.save_figure(figures.error_curves_figure(dataset), directory, "curve")
+    output.report_files(paths + output.save_dataset(dataset, directory, "curve"), as_json)
+
+
+def sample_file(*, n: int, seed: int, out: str, as_json: bool, **words: str) -> None:
+    problem = problem_from(**words)
+    target = output.writable_file("out", out, ".npz")
+    instance = draw(problem, n, seed=seed)
+    M, N = instance.truth.F.shape
+    P = instance.truth.X.shape[1]
+    about = {**parameters(problem), "N": N, "M": M, "P": P, "seed": seed}
+    # At eta = inf nothing is known of F: F_prime is there, and says so.
+    F_prime = instance.observed.F_prime if instance.observed.F_prime is not None else np.full((M, N), np.nan)
+    arrays = {"Y": instance.observed.Y, "F_prime": F_prime, "F": instance.truth.F, "X": instance.truth.X}
+    if instance.observed.mask is not None:
+        arrays["mask"] = instance.observed.mask
+    with output.whole_file(target) as temporary:
+        np.savez(temporary, parameters=np.array(json.dumps(output.plain(about))), **arrays)
+    output.report_files([target], as_json, about)

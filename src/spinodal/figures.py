@@ -1,0 +1,170 @@
+"""Results drawn: each function takes results and returns a matplotlib Figure. The palette is safe for colour-blind readers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .problem import Problem
+from .theory import effective_potential, fixed_point_curve, outcomes, state_evolution
+
+if TYPE_CHECKING:
+    import xarray
+
+# Okabe and Ito's colours, in the order used here.
+BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#666666"
+LINES = (BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION)
+PHASE_COLOURS = {"impossible": "#e8e8e8", "hard": "#fbe3c8", "easy": "#dff0e6"}
+CAVEAT = "Replica and state-evolution predictions: not proven, and not exact at extensive rank."
+
+
+def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, np.ndarray]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(rows, columns, **options))
+    for axis in axes.ravel():
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _eta_label(eta: float) -> str:
+    return r"$\eta = \infty$ (dictionary learning)" if np.isinf(eta) else rf"$\eta = {eta:g}$"
+
+
+def _caption(figure: Figure) -> None:
+    figure.supxlabel(CAVEAT, fontsize=7, color=GREY)
+
+
+def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = None) -> Figure:
+    """Figure 1: transitions in pi against rho; the regions are shaded for the largest eta."""
+    figure, (axis,) = _figure(6.4, 4.6)
+    rho = dataset.rho.values
+    noiseless = dataset.attrs["noise_variance"] == 0
+    top = highest or _useful_top(dataset)
+    worst = dataset.isel(eta=int(np.argmax(dataset.eta.values)))
+
+    def clipped(values: Any, absent: float = 0.0) -> np.ndarray:
+        return np.clip(np.where(np.isnan(values), absent, values), 0.0, top)
+
+    spinodal, bayes = clipped(worst.pi_spinodal), clipped(worst.pi_bayes)
+    bottom = np.zeros_like(rho) if noiseless else clipped(worst.pi_appears)
+    axis.fill_between(rho, bottom, bayes, color=PHASE_COLOURS["impossible"], lw=0, label="impossible")
+    axis.fill_between(rho, bayes, np.maximum(spinodal, bayes), color=PHASE_COLOURS["hard"], lw=0, label="hard")
+    axis.fill_between(rho, np.maximum(spinodal, bayes), top, color=PHASE_COLOURS["easy"], lw=0, label="easy")
+    if not noiseless:
+        axis.fill_between(rho, 0, bottom, color=PHASE_COLOURS["easy"], lw=0)
+    axis.plot(rho, np.where(worst.pi_star <= 2 * top, worst.pi_star, np.nan), color=VERMILION, lw=2, label=r"$\pi^*$ (counting bound)")
+    for eta, colour in zip(dataset.eta.values, LINES, strict=False):
+        here = dataset.sel(eta=eta)
+        axis.plot(rho, _finite(here.pi_spinodal, top), color=colour, ls=":", lw=2, label=rf"$\pi^s$, {_eta_label(eta)}")
+        if not noiseless:
+            axis.plot(rho, _finite(here.pi_bayes, top), color=colour, ls="--", lw=1, label=rf"$\pi_B$, {_eta_label(eta)}")
+    axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", ylim=(0, top), xlim=(rho.min(), rho.max()))
+    noise = "0" if noiseless else f"{dataset.attrs['noise_variance']:g}"
+    shaded = _eta_label(float(worst.eta)).split(" (")[0]
+    axis.set_title(rf"$\alpha = {dataset.attrs['alpha']:g}$, $\Delta = {noise}$; regions shaded for {shaded}", fontsize=10)
+    axis.legend(fontsize=7, loc="upper left", framealpha=0.9)
+    _caption(figure)
+    return figure
+
+
+def _finite(values: Any, top: float) -> np.ndarray:
+    values = np.asarray(values)
+    return np.where(values <= 2 * top, values, np.nan)
+
+
+def _useful_top(dataset: xarray.Dataset) -> float:
+    """High enough for most of the finite spinodals, low enough to see the small ones."""
+    values = dataset.pi_spinodal.values
+    finite = values[np.isfinite(values)]
+    return float(np.clip(1.1 * np.quantile(finite, 0.8), 3.0, 100.0)) if finite.size else 10.0
+
+
+def error_curves_figure(dataset: xarray.Dataset) -> Figure:
+    """Figure 2: Bayes-optimal (full) and AMP (dotted) errors on F and X against pi."""
+    figure, axes = _figure(9.6, 3.8, 1, 2, sharex=True, sharey=True)
+    errors = np.stack([dataset[f"{branch}_mse_{factor}"].values for branch in ("bayes", "amp") for factor in ("F", "X")])
+    lowest = float(errors[errors > 0].min(initial=1.0))
+    for axis, factor, what in zip(axes, ("F", "X"), ("matrix, D", "signals, E"), strict=True):
+        for eta, colour in zip(dataset.eta.values, LINES, strict=False):
+            here = dataset.sel(eta=eta)
+            for branch, name, style in (("bayes", "Bayes", {"lw": 1.5}), ("amp", "AMP", {"ls": ":", "lw": 2.2})):
+                # Zero errors leave a logarithmic axis at the bottom.
+                values = np.maximum(here[f"{branch}_mse_{factor}"].values, lowest / 10)
+                axis.semilogy(here.pi, values, color=colour, label=f"{name}, {_eta_label(eta)}", **style)
+        axis.set(
+            xlabel=r"signals per entry $\pi = P/N$", ylabel=f"mean squared error of the {what}", xlim=(dataset.pi.min(), dataset.pi.max())
+        )
+        axis.set_ylim(bottom=lowest / 2)
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=7, loc="outside right center")
+    figure.suptitle(rf"$\alpha = {dataset.attrs['alpha']:g}$, $\Delta = {dataset.attrs['noise_variance']:g}$", fontsize=10)
+    _caption(figure)
+    return figure
+
+
+def factor_graph_figure(*, N: int, M: int, P: int) -> Figure:
+    """Figure 3: the factor graph of the posterior; circles are variables, squares are measurements."""
+    figure, (axis,) = _figure(5.6, 4.2)
+    axis.set_axis_off()
+    axis.set_aspect("equal")
+    measurements = {(mu, signal): (3.2 * signal, 2.2 * mu) for mu in range(M) for signal in range(P)}
+    width, height = 3.2 * (P - 1), 2.2 * (M - 1)
+    signals = {(i, signal): (3.2 * signal + 0.75 * (i - (N - 1) / 2), height + 1.9) for i in range(N) for signal in range(P)}
+    entries = {(mu, i): (-1.9, 2.2 * mu + 0.65 * (i - (N - 1) / 2)) for mu in range(M) for i in range(N)}
+    for (mu, signal), (x, y) in measurements.items():
+        for i in range(N):
+            axis.plot(*zip((x, y), signals[i, signal], strict=True), color=BLUE, lw=0.8, zorder=1)
+            axis.plot(*zip((x, y), entries[mu, i], strict=True), color=ORANGE, lw=0.8, zorder=1)
+    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "zorder": 3}
+    for (i, signal), at in signals.items():
+        axis.scatter(*at, s=420, color="white", edgecolor=BLUE, zorder=2)
+        axis.text(*at, rf"$x_{{{i + 1}{signal + 1}}}$", **style)
+    for (mu, i), at in entries.items():
+        axis.scatter(*at, s=420, color="white", edgecolor=ORANGE, zorder=2)
+        axis.text(*at, rf"$F_{{{mu + 1}{i + 1}}}$", **style)
+    for (mu, signal), at in measurements.items():
+        axis.scatter(*at, s=420, marker="s", color="#444444", zorder=2)
+        axis.text(*at, rf"$y_{{{mu + 1}{signal + 1}}}$", color="white", **style)
+    axis.set(xlim=(-2.6, width + 1.2), ylim=(-1.2, height + 2.6))
+    axis.set_title(f"Factor graph, N = {N}, M = {M}, P = {P}", fontsize=10)
+    return figure
+
+
+def explain_figure(problem: Problem) -> Figure:
+    """One point explained: the fixed-point curve with the current pi, the potential, and the state evolution climbing it."""
+    figure, axes = _figure(10.5, 3.6, 1, 3)
+    fixed, potential, iterations = axes
+    curve, outcome, trajectory = fixed_point_curve(problem), outcomes([problem])[0], state_evolution(problem)
+
+    pieces = np.flatnonzero(np.diff(curve.stable.astype(int))) + 1
+    for part in np.split(np.arange(curve.pi.size), pieces):
+        wide = np.append(part, part[-1] + 1) if part[-1] + 1 < curve.pi.size else part
+        fixed.loglog(curve.mse_X[wide], curve.pi[wide], color=BLUE, ls="-" if curve.stable[part[0]] else ":", lw=2)
+    fixed.axhline(problem.pi, color=GREY, lw=1)
+    fixed.text(0.03, problem.pi, rf"$\pi = {problem.pi:g}$", transform=fixed.get_yaxis_transform(), ha="left", va="bottom", fontsize=8)
+    near = curve.pi[(curve.pi > problem.pi / 20) & (curve.pi < problem.pi * 20)]
+    fixed.set(xlabel="error on X, E", ylabel=r"$\pi$ at which it is a fixed point", title="fixed points (full: stable)")
+    if near.size:
+        fixed.set_ylim(near.min(), near.max())
+
+    low = max(min(point.mse.X for point in (outcome.bayes, outcome.amp)), 1e-12) / 30
+    E = np.geomspace(low, trajectory.mse.X[0] * (1 - 1e-9), 300)
+    phi, _ = effective_potential(problem, E)
+    potential.semilogx(E, phi, color=BLUE, lw=2)
+    for point, colour, label in ((outcome.bayes, VERMILION, "Bayes-optimal"), (outcome.amp, GREEN, "AMP")):
+        if np.isfinite(point.free_entropy) and point.mse.X > 0:
+            potential.scatter(point.mse.X, point.free_entropy, color=colour, s=60 if label == "AMP" else 110, zorder=3, label=label)
+    if potential.get_legend_handles_labels()[0]:
+        potential.legend(fontsize=8)
+    potential.set(xlabel="error on X, E", ylabel=r"potential $\Phi(E, D^*(E))$", title=f"potential: {outcome.phase}")
+
+    steps = np.arange(trajectory.iterations + 1)
+    iterations.loglog(steps + 1, trajectory.mse.X, color=BLUE, label="E (signals)")
+    iterations.loglog(steps + 1, trajectory.mse.F, color=ORANGE, label="D (matrix)")
+    iterations.set(xlabel="iteration + 1", ylabel="mean squared error", title="state evolution, uninformed start")
+    iterations.legend(fontsize=8)
+    for axis in axes:
+        axis.title.set_fontsize(10)
+    _caption(figure)
+    return figure

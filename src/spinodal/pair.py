@@ -1,0 +1,14 @@
+"""What exists for both factors is a pair with fields F and X."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+Value = TypeVar("Value")
+
+
+class Pair(NamedTuple, Generic[Value]):
+    """Two things of one kind: one for the matrix F, one for the signals X."""
+
+    F: Value
+    X: Value

@@ -1,0 +1,120 @@
+"""Problem, Instance and sample: equations (1)-(3) of KMZ13."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .channels import GaussianNoise
+from .errors import InputError, check, check_count, check_positive
+from .pair import Pair
+from .priors import GaussBernoulli, Gaussian, Prior
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Problem:
+    """Y = F X/sqrt(N) + noise, with M = alpha N measurements of P = pi N signals.
+
+    `eta` is how badly F is known: F' = (F + sqrt(eta) W)/sqrt(1 + eta) is given, W standard normal.
+    eta = 0 is a known matrix (compressed sensing), eta = inf is dictionary learning (no F' at all).
+    """
+
+    alpha: Any
+    pi: Any
+    prior: Pair[Prior] = field(default_factory=lambda: Pair(F=Gaussian(), X=GaussBernoulli(0.1)))
+    channel: GaussianNoise = field(default_factory=GaussianNoise)
+    eta: Any = np.inf
+
+    def __post_init__(self) -> None:
+        check_positive("alpha", self.alpha)
+        check_positive("pi", self.pi)
+        check("eta", self.eta, 0.0, np.inf)
+        # JAX rebuilds a problem around tracers and placeholders, so only what is plainly wrong is refused.
+        if isinstance(self.channel, (int, float, str)):
+            raise InputError(f"channel must be a GaussianNoise, but {self.channel!r} was given.")
+        if isinstance(self.prior, (Prior, int, float, str)):
+            raise InputError(f"prior must be Pair(F=..., X=...), but {self.prior!r} was given.")
+        if isinstance(self.prior, tuple):
+            for side, prior in zip(("F", "X"), self.prior, strict=True):
+                if isinstance(prior, (int, float, str)) or hasattr(prior, "log_partition") > isinstance(prior, Prior):
+                    raise InputError(f"prior.{side} must be a spinodal.Prior, but {prior!r} was given.")
+
+    @classmethod
+    def sparse(
+        cls, *, alpha: float, pi: float, rho: float, eta: float = np.inf, noise_variance: float = 0.0, observed_fraction: float = 1.0
+    ) -> Problem:
+        """The paper's problem: standard Gaussian F, Gauss-Bernoulli X of density rho and unit slab variance."""
+        channel = GaussianNoise(noise_variance, observed_fraction)
+        return cls(alpha=alpha, pi=pi, prior=Pair(F=Gaussian(), X=GaussBernoulli(rho)), channel=channel, eta=eta)
+
+    def replace(self, **changes: Any) -> Problem:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    def sizes(self, n: int) -> tuple[int, int, int]:
+        """(M, N, P) of an instance with N = n."""
+        return max(1, round(float(self.alpha) * n)), n, max(1, round(float(self.pi) * n))
+
+
+class Observed(NamedTuple):
+    """What a solver may see: Y (M x P), F' (M x N; None at eta = inf), mask (M x P of bools; None when all is observed)."""
+
+    Y: Any
+    F_prime: Any
+    mask: Any
+
+
+class Instance(NamedTuple):
+    """One draw of a problem: the observed part, and the truth to score against."""
+
+    observed: Observed
+    truth: Pair[Any]
+
+
+def side_information(F_prime: Any, eta: Any) -> tuple[Any, Any]:
+    """The message (a, b) that F' sends to F, Eq. (3): a = 1/eta, b = sqrt(1 + eta) F'/eta. Needs 0 < eta < inf."""
+    return 1 / eta, jnp.sqrt(1 + eta) * F_prime / eta
+
+
+def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> Instance:
+    """Draw F, X, F' and Y with N = n from a seed, as NumPy float64; `batch` instances stacked along a first axis if asked.
+
+    Instance k of a batch is the same draw whatever the batch size. Unobserved entries of Y are NaN.
+    """
+    check_count("n", n, 1)
+    check_count("seed", seed, 0)
+    if batch is not None:
+        check_count("batch", batch, 1)
+    with jax.enable_x64(True):
+        keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(batch or 1))
+        sizes, side = problem.sizes(n), _side_kind(problem.eta)
+        masked = float(problem.channel.observed_fraction) < 1
+        drawn = jax.vmap(lambda key: _draw(problem, sizes, side, masked, key))(keys)
+        return jax.tree.map(lambda leaf: np.array(leaf if batch is not None else leaf[0]), drawn)
+
+
+def _side_kind(eta: Any) -> str:
+    return "none" if np.isinf(eta) else "exact" if eta == 0 else "noisy"
+
+
+def _draw(problem: Problem, sizes: tuple[int, int, int], side: str, masked: bool, key: Any) -> Instance:
+    M, N, P = sizes
+    for_F, for_X, for_W, for_noise, for_mask = jax.random.split(key, 5)
+    F = problem.prior.F.sample(for_F, (M, N))
+    X = problem.prior.X.sample(for_X, (N, P))
+    noise = jnp.sqrt(jnp.asarray(problem.channel.variance, float)) * jax.random.normal(for_noise, (M, P))
+    Y = F @ X / np.sqrt(N) + noise
+    F_prime = None
+    if side == "exact":
+        F_prime = F
+    elif side == "noisy":
+        F_prime = (F + jnp.sqrt(problem.eta) * jax.random.normal(for_W, (M, N))) / jnp.sqrt(1.0 + problem.eta)
+    mask = jax.random.bernoulli(for_mask, problem.channel.observed_fraction, (M, P)) if masked else None
+    if mask is not None:
+        Y = jnp.where(mask, Y, jnp.nan)
+    return Instance(Observed(Y, F_prime, mask), Pair(F, X))

@@ -1,0 +1,111 @@
+"""Phase diagrams over the density rho and the calibration error eta: figure 1 of KMZ13, for any noise and priors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError, check
+from ..problem import Problem
+from .phases import outcomes, pi_star
+from .transitions import transitions
+
+if TYPE_CHECKING:
+    import xarray
+
+PHASES = ("impossible", "hard", "easy")
+# Problems whose curves are held in memory together.
+_CHUNK = 64
+
+
+def phase_diagram(
+    problem: Problem, *, rho: Any, eta: Any, pi: Any = None, progress: Callable[[int, int], None] | None = None
+) -> xarray.Dataset:
+    """Transitions over (eta, rho): `pi_star`, `pi_appears`, `pi_bayes`, `pi_spinodal`, and, given pi, `phase` over (eta, rho, pi).
+
+    `problem` gives everything else; the prior of X must have a density `rho`. Absent transitions are NaN. `phase` holds indices
+    into its attribute `phases`. `progress(done, total)` is called as points are finished.
+    """
+    import xarray
+
+    axes = {"eta": np.atleast_1d(np.asarray(eta, dtype=float)), "rho": np.atleast_1d(np.asarray(rho, dtype=float))}
+    check("eta", axes["eta"], 0.0, np.inf)
+    check("rho", axes["rho"], 0.0, 1.0, low_open=True, high_open=True)
+    if not hasattr(problem.prior.X, "rho"):
+        raise InputError(f"problem must have a prior of X with a density rho, but {type(problem.prior.X).__name__} was given.")
+    # eta runs fastest, so that a chunk shares as many curves (which depend on rho alone) as it can.
+    problems = [
+        problem.replace(eta=float(e), prior=problem.prior._replace(X=problem.prior.X.replace(rho=float(r))))
+        for r in axes["rho"]
+        for e in axes["eta"]
+    ]
+    bounds = [pi_star(each) for each in problems]
+    parts = []
+    for start in range(0, len(problems), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        parts.append(transitions(problems[chunk], bounds[chunk], maxwell=True))
+        if progress is not None:
+            progress(min(start + _CHUNK, len(problems)), len(problems))
+    shape = (axes["rho"].size, axes["eta"].size)
+    appears, bayes, spinodal = (np.concatenate(values).reshape(shape).T for values in zip(*parts, strict=True))
+    data = {
+        "pi_star": (("eta", "rho"), np.reshape(bounds, shape).T),
+        "pi_appears": (("eta", "rho"), appears),
+        "pi_bayes": (("eta", "rho"), bayes),
+        "pi_spinodal": (("eta", "rho"), spinodal),
+    }
+    attributes = _attributes(problem) | {"prior_X": type(problem.prior.X).__name__}
+    dataset = xarray.Dataset(data, coords=axes, attrs=attributes)
+    if pi is not None:
+        check("pi", pi, 0.0, np.inf, low_open=True, high_open=True)
+        dataset = dataset.assign_coords(pi=np.atleast_1d(np.asarray(pi, dtype=float)))
+        noiseless = attributes["noise_variance"] == 0
+        dataset["phase"] = (("eta", "rho", "pi"), _phases(dataset.pi.values, appears, bayes, spinodal, noiseless))
+        dataset["phase"].attrs["phases"] = " ".join(PHASES)
+    return dataset
+
+
+def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int, int], None] | None = None) -> xarray.Dataset:
+    """Bayes-optimal and AMP errors over (eta, pi), figure 2 of KMZ13: `bayes_mse_X`, `bayes_mse_F`, `amp_mse_X`, `amp_mse_F`, `phase`."""
+    import xarray
+
+    axes = {"eta": np.atleast_1d(np.asarray(eta, dtype=float)), "pi": np.atleast_1d(np.asarray(pi, dtype=float))}
+    check("eta", axes["eta"], 0.0, np.inf)
+    check("pi", axes["pi"], 0.0, np.inf, low_open=True, high_open=True)
+    problems = [problem.replace(eta=float(e), pi=float(p)) for e in axes["eta"] for p in axes["pi"]]
+    results = []
+    for start in range(0, len(problems), _CHUNK):
+        results += outcomes(problems[start : start + _CHUNK])
+        if progress is not None:
+            progress(len(results), len(problems))
+    shape = (axes["eta"].size, axes["pi"].size)
+    values = {
+        "bayes_mse_X": [r.bayes.mse.X for r in results],
+        "bayes_mse_F": [r.bayes.mse.F for r in results],
+        "amp_mse_X": [r.amp.mse.X for r in results],
+        "amp_mse_F": [r.amp.mse.F for r in results],
+    }
+    data = {name: (("eta", "pi"), np.reshape(column, shape)) for name, column in values.items()}
+    data["phase"] = (("eta", "pi"), np.reshape([PHASES.index(r.phase) for r in results], shape).astype(np.int8))
+    dataset = xarray.Dataset(data, coords=axes, attrs=_attributes(problem) | {"prior_X": repr(problem.prior.X)})
+    dataset["phase"].attrs["phases"] = " ".join(PHASES)
+    return dataset
+
+
+def _attributes(problem: Problem) -> dict[str, Any]:
+    return {
+        "alpha": float(problem.alpha),
+        "noise_variance": float(problem.channel.variance),
+        "observed_fraction": float(problem.channel.observed_fraction),
+        "prior_F": repr(problem.prior.F),
+    }
+
+
+def _phases(pi: np.ndarray, appears: np.ndarray, bayes: np.ndarray, spinodal: np.ndarray, noiseless: bool) -> np.ndarray:
+    """Index of the phase at every point, from the transitions around it; see `phase` for the definitions."""
+    appears, bayes, spinodal = (values[..., None] for values in (appears, bayes, spinodal))
+    hard = (pi > bayes) & (pi <= spinodal)
+    impossible = pi <= bayes if noiseless else (pi > appears) & (pi <= bayes)
+    return np.where(impossible, 0, np.where(hard, 1, 2)).astype(np.int8)

@@ -1,0 +1,129 @@
+"""The replica potential, Eqs. (5) and (7) of KMZ13."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import InputError, check
+from ..pair import Pair
+from ..priors import GaussBernoulli, Gaussian
+from ..priors.base import Support
+from ..problem import Problem
+from ..quadrature import message_averages, nodes_and_weights
+from .curve import find_root, matrix_mmse
+from .setup import Batch, Setup
+
+# Where a standard normal integral is cut.
+_NORMAL_SPAN = 12.0
+
+
+def conjugates(s: Setup, mse_X: Any, mse_F: Any) -> tuple[Any, Any, Any]:
+    """V, m_X and m_F of Eq. (6), for any second moments and observed fraction."""
+    V = s.noise + s.power.F * mse_X + s.power.X * mse_F - mse_X * mse_F
+    m_X = s.observed * s.alpha * (s.power.F - mse_F) / V
+    m_F = s.observed * s.pi * (s.power.X - mse_X) / V
+    return V, m_X, m_F
+
+
+def potential_at(s: Setup, mse_X: Any, mse_F: Any) -> Any:
+    """Phi(E, D) of Eq. (5), with the terms of order 1/V combined on paper so that nothing cancels at small error.
+
+    The integrals of Eq. (5) are m E[x^2]/2 minus the mutual information; the first parts join the energy.
+    """
+    V, m_X, m_F = conjugates(s, mse_X, mse_F)
+    rate = s.observed * s.alpha
+    energy = -rate / 2 * jnp.log(V) - rate * (s.noise + (s.power.X * mse_F + s.power.F * mse_X) / 2) / V + rate / 2
+    information_X = message_averages(s.prior.X, s.support.X, m_X).information
+    known = jnp.isinf(s.side_snr)
+    side = jnp.where(known, 1.0, s.side_snr)
+    with_data = message_averages(s.prior.F, s.support.F, side + m_F).information
+    without = message_averages(s.prior.F, s.support.F, side).information
+    information_F = jnp.where(known, 0.0, with_data - without)
+    return energy - information_X - s.alpha / s.pi * information_F
+
+
+def potential(problem: Problem, mse: Pair[Any]) -> np.ndarray:
+    """The replica potential (free entropy per signal entry, log Z/(N P)) at given errors, for any priors: Eq. (5).
+
+    Its stationary points are the fixed points of the state evolution; they are saddles of it as a function of two variables,
+    see `effective_potential` for a function of one variable whose maxima are the stable ones.
+    """
+    batch, shape, E, D = _prepare(problem, mse)
+    return batch(potential_at, np.zeros(E.size, int), E, D).reshape(shape)
+
+
+def _prepare(problem: Problem, mse: Pair[Any]) -> tuple[Batch, tuple[int, ...], np.ndarray, np.ndarray]:
+    batch = Batch([problem])
+    check("mse.X", mse.X, 0.0, float(batch.setup.power.X[0]))
+    check("mse.F", mse.F, 0.0, float(batch.setup.power.F[0]))
+    E, D = np.broadcast_arrays(np.asarray(mse.X, dtype=float), np.asarray(mse.F, dtype=float))
+    return batch, E.shape, E.ravel(), D.ravel()
+
+
+def _gauss_bernoulli_potential_at(s: Setup, E: Any, D: Any) -> Any:
+    """Eq. (7), as printed."""
+    rho = s.prior.X.rho  # type: ignore[attr-defined]
+    V, m_X, m_F = conjugates(s, E, D)
+
+    def integral(gain: Any) -> Any:
+        # The integrand bends where gain z^2 passes a few units: nodes in u = z sqrt(gain) resolve it.
+        scale = jnp.sqrt(jnp.maximum(gain, 1.0))
+        u, w = nodes_and_weights(Support(jnp.zeros(1), _NORMAL_SPAN), scale**2)
+        z = u / scale
+        Dz = w / scale * jnp.exp(-(z**2) / 2) / jnp.sqrt(2 * jnp.pi)
+        return jnp.sum(Dz * jnp.logaddexp(jnp.log1p(-rho), jnp.log(rho) - jnp.log1p(m_X) / 2 + gain * z**2 / 2))
+
+    energy = -s.alpha / 2 * jnp.log(V) - s.alpha * (s.noise + rho) / V + s.alpha / 2
+    signal = (1 - rho) * integral(m_X / (m_X + 1)) + rho * integral(m_X)
+    matrix = s.alpha / (2 * s.pi) * (m_F - jnp.log1p(m_F / (1 + s.side_snr)))
+    return energy + signal + matrix
+
+
+def potential_gauss_bernoulli(problem: Problem, mse: Pair[Any]) -> np.ndarray:
+    """Eq. (7) of KMZ13 as printed: standard Gaussian F, Gauss-Bernoulli X of unit slab, all entries observed.
+
+    An independent route to `potential` for moderate errors; below mse about 1e-6 its terms cancel and `potential` should be used.
+    """
+    F, X = problem.prior
+    if Gaussian() != F or not isinstance(X, GaussBernoulli) or X.mean != 0 or X.variance != 1 or problem.channel.observed_fraction != 1:
+        raise InputError("problem must have prior F = Gaussian(0, 1), X = GaussBernoulli(rho, 0, 1) and all entries observed for Eq. (7).")
+    batch, shape, E, D = _prepare(problem, mse)
+    return batch(_gauss_bernoulli_potential_at, np.zeros(E.size, int), E, D).reshape(shape)
+
+
+def _matrix_excess(s: Setup, mse_F: Any, mse_X: Any) -> Any:
+    return matrix_mmse(s, conjugates(s, mse_X, mse_F)[2]) - mse_F
+
+
+def effective_potential(problem: Problem, mse_X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Phi(E, D*(E)) and D*(E), where D* is the error on F that goes with E: a function of E alone with honest maxima.
+
+    For Gaussian F, D* is the positive root of a quadratic; otherwise it is found numerically.
+    """
+    batch, shape, E, _ = _prepare(problem, Pair(F=0.0, X=mse_X))
+    s = batch.setup
+    index = np.zeros(E.size, int)
+    F = s.prior.F
+    if np.isinf(s.side_snr[0]):
+        D = np.zeros(E.size)
+    elif isinstance(F, Gaussian):
+        q = s.power.X - E
+        precision = 1 / F.variance + s.side_snr
+        noise = s.noise + s.power.F * E
+        # 1/D = precision + eps pi q/(noise + D q): the quadratic of the design, cleared of denominators.
+        c2, c1, c0 = precision * q, precision * noise + s.observed * s.pi * q - q, -noise
+        root = np.sqrt(c1**2 - 4 * c2 * c0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            D = np.where(c1 > 0, -2 * c0 / (c1 + root), np.where(c2 > 0, (root - c1) / (2 * c2), 1 / precision))
+    else:
+        top = batch(_prior_error, index, E)
+        D = find_root(lambda d, i, e: batch(_matrix_excess, i, d, e), np.zeros(E.size), top, index, E)
+        D = np.where(np.isnan(D), top, D)
+    return batch(potential_at, index, E, D).reshape(shape), D.reshape(shape)
+
+
+def _prior_error(s: Setup, _: Any) -> Any:
+    return matrix_mmse(s, 0.0)

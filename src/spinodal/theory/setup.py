@@ -1,0 +1,87 @@
+"""What the theory needs of a problem, as one pytree that can be stacked: many problems are evaluated in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..errors import InputError
+from ..pair import Pair
+from ..priors.base import Prior, Support
+from ..problem import Problem
+from ..quadrature import evaluate
+
+
+class Setup(NamedTuple):
+    """A problem as the equations see it. `side_snr` = 1/eta; `power` holds the second moments of F and X."""
+
+    alpha: Any
+    pi: Any
+    noise: Any
+    observed: Any
+    side_snr: Any
+    prior: Pair[Prior]
+    support: Pair[Support]
+    power: Pair[Any]
+    mean: Pair[Any]
+
+
+def setup(problem: Problem) -> Setup:
+    """Translate one problem."""
+    with jax.enable_x64(True):
+        power = Pair(*(float(prior.second_moment()) for prior in problem.prior))
+        mean = Pair(*(float(prior.moments().mean) for prior in problem.prior))
+    if not all(np.isfinite(power)) or min(power) <= 0:
+        raise InputError(f"prior must have a finite, positive second moment, but those of F and X are {power.F:g} and {power.X:g}.")
+    eta = float(problem.eta)
+    return Setup(
+        alpha=float(problem.alpha),
+        pi=float(problem.pi),
+        noise=float(problem.channel.variance),
+        observed=float(problem.channel.observed_fraction),
+        side_snr=np.inf if eta == 0 else 1 / eta,
+        prior=problem.prior,
+        support=Pair(*(prior.support() for prior in problem.prior)),
+        power=power,
+        mean=mean,
+    )
+
+
+def stack(setups: Sequence[Setup]) -> Setup:
+    """Many problems with priors of the same kinds as one Setup whose leaves have a leading axis."""
+    most = Pair(*(max(np.size(getattr(s.support, side).landmarks) for s in setups) for side in ("F", "X")))
+    padded = [s._replace(support=Pair(*map(_pad, s.support, most))) for s in setups]
+    structures = {jax.tree.structure(s) for s in padded}
+    if len(structures) != 1:
+        raise InputError("problems evaluated together must have priors of the same kinds, but several kinds were given.")
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype=float) for leaf in leaves]), *padded)
+
+
+def _pad(support: Support, length: int) -> Support:
+    marks = np.atleast_1d(support.landmarks)
+    return Support(np.pad(marks, (0, length - marks.size), mode="edge"), support.span)
+
+
+class Batch:
+    """Problems side by side, and functions of (problem, point) evaluated over them."""
+
+    def __init__(self, problems: Sequence[Problem], *, stacked: Setup | None = None):
+        self.setup = stack([setup(problem) for problem in problems]) if stacked is None else stacked
+        self.size = int(np.shape(self.setup.alpha)[0])
+
+    def at(self, rows: np.ndarray, pi: np.ndarray) -> Batch:
+        """Some of the problems (repeats allowed), each at a pi of its own."""
+        return Batch([], stacked=jax.tree.map(lambda leaf: leaf[rows], self.setup)._replace(pi=pi))
+
+    def __call__(self, function: Callable[..., Any], index: np.ndarray, *points: np.ndarray) -> Any:
+        """function(setup of problem index[k], points[0][k], ...) for every k, flat."""
+        return evaluate(function, self.setup, index, *points)
+
+    def table(self, function: Callable[..., Any], points: np.ndarray) -> Any:
+        """function at each row's points: points is (problems, n), and so is each output."""
+        rows, columns = points.shape
+        flat = self(function, np.repeat(np.arange(rows), columns), points.ravel())
+        return jax.tree.map(lambda leaf: leaf.reshape(rows, columns), flat)

@@ -1,0 +1,105 @@
+"""State evolution: the errors of AMP iteration by iteration in the limit of large N, Eqs. (17) and (18) of KMZ13."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import check, check_choice, check_count
+from ..pair import Pair
+from ..problem import Problem
+from ..quadrature import message_averages
+from .curve import matrix_mmse
+from .potential import conjugates
+from .setup import Setup, setup
+
+# At eta = inf with centred priors nothing is learned from scratch unless the symmetry is broken: by this overlap, relative.
+_SYMMETRY_BREAKING = 1e-8
+# An informed start is this close to the truth, relative.
+_INFORMED_ERROR = 1e-12
+# Errors below this, relative, count as exact recovery (Delta = 0).
+_EXACT = 1e-14
+
+
+class Trajectory(NamedTuple):
+    """Errors at iterations 0, 1, ..., with the start first. `converged` is False if the iterations ran out."""
+
+    mse: Pair[np.ndarray]
+    converged: bool
+    iterations: int
+
+
+def evolution_step(s: Setup, mse: Pair[Any]) -> Pair[Any]:
+    """One iteration for both errors: Eqs. (17) and (18)."""
+    _, m_X, m_F = conjugates(s, mse.X, mse.F)
+    return Pair(F=matrix_mmse(s, m_F), X=message_averages(s.prior.X, s.support.X, m_X).mmse)
+
+
+def state_evolution(
+    problem: Problem,
+    start: str | Pair[float] = "uninformed",
+    *,
+    max_iterations: int = 10_000,
+    tolerance: float = 1e-10,
+) -> Trajectory:
+    """Iterate from "uninformed" (what the priors and F' say), "informed" (next to the truth) or given errors.
+
+    Stops when both errors change by less than `tolerance`, relative, or vanish.
+    """
+    check_count("max_iterations", max_iterations)
+    check("tolerance", tolerance, 0.0, 1.0, high_open=True)
+    s = setup(problem)
+    with jax.enable_x64(True):
+        if isinstance(start, str):
+            check_choice("start", start, ("uninformed", "informed"))
+            first = _uninformed(s) if start == "uninformed" else Pair(s.power.F * _INFORMED_ERROR, s.power.X * _INFORMED_ERROR)
+        else:
+            check("start.X", start.X, 0.0, s.power.X)
+            check("start.F", start.F, 0.0, s.power.F)
+            first = Pair(float(start.F), float(start.X))
+        if np.isinf(s.side_snr):
+            first = first._replace(F=0.0)
+        traced = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), (s, first))
+        mse, steps, converged = _iterate(*traced, max_iterations, tolerance)
+        length = int(steps) + 1
+        return Trajectory(Pair(np.array(mse.F[:length]), np.array(mse.X[:length])), bool(converged), int(steps))
+
+
+def _uninformed(s: Setup) -> Pair[Any]:
+    known = Pair(F=s.power.F - float(_prior_error(s)), X=s.mean.X**2)
+    if max(known) <= 0:
+        # Both are nudged: with one alone, parallel updates would pass it back and forth for ever.
+        return Pair(F=s.power.F * (1 - _SYMMETRY_BREAKING), X=s.power.X * (1 - _SYMMETRY_BREAKING))
+    return Pair(F=s.power.F - known.F, X=s.power.X - known.X)
+
+
+def _prior_error(s: Setup) -> Any:
+    return jax.jit(lambda s: matrix_mmse(s, 0.0))(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), s))
+
+
+@partial(jax.jit, static_argnums=(2,))
+def _iterate(s: Setup, first: Pair[Any], max_iterations: int, tolerance: Any) -> tuple[Pair[Any], Any, Any]:
+    record = Pair(*(jnp.zeros(max_iterations + 1).at[0].set(value) for value in first))
+    scale = Pair(s.power.F, s.power.X)
+
+    def settled(new: Pair[Any], old: Pair[Any]) -> Any:
+        still = [jnp.abs(n - o) <= tolerance * o for n, o in zip(new, old, strict=True)]
+        gone = [n <= _EXACT * unit for n, unit in zip(new, scale, strict=True)]
+        return (still[0] & still[1]) | (gone[0] & gone[1])
+
+    def go_on(carry: Any) -> Any:
+        _, _, t, done = carry
+        return ~done & (t < max_iterations)
+
+    def body(carry: Any) -> Any:
+        record, mse, t, _ = carry
+        new = evolution_step(s, mse)
+        record = Pair(*(values.at[t + 1].set(value) for values, value in zip(record, new, strict=True)))
+        return record, new, t + 1, settled(new, mse)
+
+    record, _, t, done = jax.lax.while_loop(go_on, body, (record, Pair(*map(jnp.asarray, first)), 0, False))
+    return record, t, done
