@@ -18,7 +18,7 @@ from .priors import GaussBernoulli, Gaussian, Prior
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Problem:
-    """Y = F X/sqrt(N) + noise, with M = alpha N measurements of P = pi N signals.
+    """Y = F X/sqrt(N) + noise, Eq. (2) of KMZ13, with M = alpha N measurements of P = pi N signals.
 
     `eta` is how badly F is known: F' = (F + sqrt(eta) W)/sqrt(1 + eta) is given, W standard normal.
     eta = 0 is a known matrix (compressed sensing), eta = inf is dictionary learning (no F' at all).
@@ -77,12 +77,12 @@ class Instance(NamedTuple):
 
 
 def side_information(F_prime: Any, eta: Any) -> tuple[Any, Any]:
-    """The message (a, b) that F' sends to F, Eq. (3): a = 1/eta, b = sqrt(1 + eta) F'/eta. Needs 0 < eta < inf."""
+    """The message (a, b) that F' sends to F, Eq. (3) of KMZ13: a = 1/eta, b = sqrt(1 + eta) F'/eta. Needs 0 < eta < inf."""
     return 1 / eta, jnp.sqrt(1 + eta) * F_prime / eta
 
 
 def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> Instance:
-    """Draw F, X, F' and Y with N = n from a seed, as NumPy float64; `batch` instances stacked along a first axis if asked.
+    """Draw F, X, F' and Y with N = n from a seed, Eqs. (1)-(3) of KMZ13, as NumPy float64; with `batch`, stacked along a first axis.
 
     Instance k of a batch is the same draw whatever the batch size. Unobserved entries of Y are NaN.
     """

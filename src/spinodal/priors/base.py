@@ -81,7 +81,7 @@ class Prior:
     # ---- derived from log_partition; overridden where float64 or speed asks for it
 
     def posterior(self, a: Any, b: Any) -> Moments:
-        """Posterior mean and variance under the message (a, b): the denoisers f_a, f_c (f_r, f_s for F) of KMZ13."""
+        """Posterior mean and variance under the message (a, b): the denoisers f_a, f_c (f_r, f_s for F), Eqs. (21)-(24) of KMZ13."""
         shape = jnp.broadcast_shapes(jnp.shape(a), jnp.shape(b))
         b = jnp.broadcast_to(jnp.asarray(b), shape)
         one = jnp.ones_like(b)

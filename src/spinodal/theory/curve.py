@@ -161,11 +161,14 @@ class Crossings(NamedTuple):
     uninformed_stable: np.ndarray
 
 
-def crossings(batch: Batch) -> Crossings:
-    """All fixed points with 0 < A < inf; `uninformed_stable` (per problem) says whether A = 0 attracts an uninformed start."""
+def crossings(batch: Batch, table: CurvePoint | None = None) -> Crossings:
+    """All fixed points with 0 < A < inf; `uninformed_stable` (per problem) says whether A = 0 attracts an uninformed start.
+
+    `table` is the curve on the grid, if it is known already.
+    """
     grid = snr_grid(batch)
     owner = np.repeat(np.arange(batch.size), grid.shape[1])
-    above = batch(shortfall_at, owner, *curve_table(batch, grid)).reshape(grid.shape) > 0
+    above = batch(shortfall_at, owner, *(table or curve_table(batch, grid))).reshape(grid.shape) > 0
     row, column = np.nonzero(above[:, 1:] != above[:, :-1])
     log_A = find_root(lambda x, i: batch(shortfall, i, np.exp(x)), np.log(grid[row, column]), np.log(grid[row, column + 1]), row)
     point = batch(curve_point, row, np.exp(log_A))._replace(mse_F=batch(matrix_error, row, np.exp(log_A)))

@@ -42,12 +42,15 @@ def phase_diagram(
         for e in axes["eta"]
     ]
     bounds = [pi_star(each) for each in problems]
+    signals = np.zeros(0) if pi is None else np.atleast_1d(np.asarray(pi, dtype=float))
+    check("pi", signals, 0.0, np.inf, low_open=True, high_open=True)
+    total = len(problems) * (1 + signals.size)
     parts = []
     for start in range(0, len(problems), _CHUNK):
         chunk = slice(start, start + _CHUNK)
         parts.append(transitions(problems[chunk], bounds[chunk], maxwell=True))
         if progress is not None:
-            progress(min(start + _CHUNK, len(problems)), len(problems))
+            progress(min(start + _CHUNK, len(problems)), total)
     shape = (axes["rho"].size, axes["eta"].size)
     appears, bayes, spinodal = (np.concatenate(values).reshape(shape).T for values in zip(*parts, strict=True))
     data = {
@@ -58,11 +61,17 @@ def phase_diagram(
     }
     attributes = _attributes(problem) | {"prior_X": type(problem.prior.X).__name__}
     dataset = xarray.Dataset(data, coords=axes, attrs=attributes)
-    if pi is not None:
-        check("pi", pi, 0.0, np.inf, low_open=True, high_open=True)
-        dataset = dataset.assign_coords(pi=np.atleast_1d(np.asarray(pi, dtype=float)))
-        noiseless = attributes["noise_variance"] == 0
-        dataset["phase"] = (("eta", "rho", "pi"), _phases(dataset.pi.values, appears, bayes, spinodal, noiseless))
+    if signals.size:
+        # Not from the transitions: between them, three branches may make "hard" what looks impossible.
+        every = [each.replace(pi=float(p)) for each in problems for p in signals]
+        labels: list[int] = []
+        for start in range(0, len(every), _CHUNK):
+            labels += [PHASES.index(result.phase) for result in outcomes(every[start : start + _CHUNK])]
+            if progress is not None:
+                progress(len(problems) + len(labels), total)
+        phases = np.reshape(labels, (*shape, signals.size)).swapaxes(0, 1).astype(np.int8)
+        dataset = dataset.assign_coords(pi=signals)
+        dataset["phase"] = (("eta", "rho", "pi"), phases)
         dataset["phase"].attrs["phases"] = " ".join(PHASES)
     return dataset
 
@@ -101,11 +110,3 @@ def _attributes(problem: Problem) -> dict[str, Any]:
         "observed_fraction": float(problem.channel.observed_fraction),
         "prior_F": repr(problem.prior.F),
     }
-
-
-def _phases(pi: np.ndarray, appears: np.ndarray, bayes: np.ndarray, spinodal: np.ndarray, noiseless: bool) -> np.ndarray:
-    """Index of the phase at every point, from the transitions around it; see `phase` for the definitions."""
-    appears, bayes, spinodal = (values[..., None] for values in (appears, bayes, spinodal))
-    hard = (pi > bayes) & (pi <= spinodal)
-    impossible = pi <= bayes if noiseless else (pi > appears) & (pi <= bayes)
-    return np.where(impossible, 0, np.where(hard, 1, 2)).astype(np.int8)

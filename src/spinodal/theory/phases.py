@@ -86,7 +86,7 @@ def fixed_points(problem: Problem) -> tuple[FixedPoint, ...]:
 
 
 def bayes_mmse(problem: Problem) -> FixedPoint:
-    """The Bayes-optimal errors: among the stable fixed points, the one of largest potential."""
+    """The Bayes-optimal errors: among the stable fixed points, the one of largest potential. Eq. (5) of KMZ13, corrected."""
     return outcomes([problem])[0].bayes
 
 
@@ -132,7 +132,7 @@ def spinodal(problem: Problem) -> float | None:
 def bayes_transition(problem: Problem) -> float | None:
     """The pi at which the Bayes-optimal error jumps: equal potentials of the two stable branches (Maxwell construction).
 
-    Without noise it is `pi_star`; None where there is no jump.
+    Where there are three branches it is the jump to the best one. Without noise it is `pi_star`; None where there is no jump.
     """
     value = float(transitions([problem], [pi_star(problem)], maxwell=True).bayes[0])
     return None if np.isnan(value) else value

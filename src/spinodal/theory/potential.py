@@ -1,4 +1,4 @@
-"""The replica potential, Eqs. (5) and (7) of KMZ13."""
+"""The replica potential of KMZ13: the display after Eq. (5), and its closed form Eq. (7)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NORMAL_SPAN = 12.0
 
 
 def conjugates(s: Setup, mse_X: Any, mse_F: Any) -> tuple[Any, Any, Any]:
-    """V, m_X and m_F of Eq. (6), for any second moments and observed fraction."""
+    """V, m_X and m_F of Eq. (6) of KMZ13, for any second moments and observed fraction."""
     V = s.noise + s.power.F * mse_X + s.power.X * mse_F - mse_X * mse_F
     m_X = s.observed * s.alpha * (s.power.F - mse_F) / V
     m_F = s.observed * s.pi * (s.power.X - mse_X) / V
@@ -29,9 +29,9 @@ def conjugates(s: Setup, mse_X: Any, mse_F: Any) -> tuple[Any, Any, Any]:
 
 
 def potential_at(s: Setup, mse_X: Any, mse_F: Any) -> Any:
-    """Phi(E, D) of Eq. (5), with the terms of order 1/V combined on paper so that nothing cancels at small error.
+    """Phi(E, D), the display after Eq. (5) of KMZ13, with the terms of order 1/V combined on paper so that nothing cancels at small error.
 
-    The integrals of Eq. (5) are m E[x^2]/2 minus the mutual information; the first parts join the energy.
+    Its two integrals are m E[x^2]/2 minus the mutual information; the first parts join the energy.
     """
     V, m_X, m_F = conjugates(s, mse_X, mse_F)
     rate = s.observed * s.alpha
@@ -46,7 +46,7 @@ def potential_at(s: Setup, mse_X: Any, mse_F: Any) -> Any:
 
 
 def potential(problem: Problem, mse: Pair[Any]) -> np.ndarray:
-    """The replica potential (free entropy per signal entry, log Z/(N P)) at given errors, for any priors: Eq. (5).
+    """The replica potential (free entropy per signal entry, log Z/(N P)) at given errors, for any priors: after Eq. (5) of KMZ13.
 
     Its stationary points are the fixed points of the state evolution; they are saddles of it as a function of two variables,
     see `effective_potential` for a function of one variable whose maxima are the stable ones.
@@ -64,7 +64,7 @@ def _prepare(problem: Problem, mse: Pair[Any]) -> tuple[Batch, tuple[int, ...], 
 
 
 def _gauss_bernoulli_potential_at(s: Setup, E: Any, D: Any) -> Any:
-    """Eq. (7), as printed."""
+    """Eq. (7) of KMZ13, as printed."""
     rho = s.prior.X.rho  # type: ignore[attr-defined]
     V, m_X, m_F = conjugates(s, E, D)
 

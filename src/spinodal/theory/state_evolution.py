@@ -1,4 +1,4 @@
-"""State evolution: the errors of AMP iteration by iteration in the limit of large N, Eqs. (17) and (18) of KMZ13."""
+"""State evolution: the errors of AMP iteration by iteration in the limit of large N, Eqs. (25) and (26) of KMZ13."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Trajectory(NamedTuple):
 
 
 def evolution_step(s: Setup, mse: Pair[Any]) -> Pair[Any]:
-    """One iteration for both errors: Eqs. (17) and (18)."""
+    """One iteration for both errors: Eqs. (25) and (26) of KMZ13."""
     _, m_X, m_F = conjugates(s, mse.X, mse.F)
     return Pair(F=matrix_mmse(s, m_F), X=message_averages(s.prior.X, s.support.X, m_X).mmse)
 
@@ -46,7 +46,7 @@ def state_evolution(
     max_iterations: int = 10_000,
     tolerance: float = 1e-10,
 ) -> Trajectory:
-    """Iterate from "uninformed" (what the priors and F' say), "informed" (next to the truth) or given errors.
+    """Eqs. (25) and (26) of KMZ13, from "uninformed" (what the priors and F' say), "informed" (next to the truth) or given errors.
 
     Stops when both errors change by less than `tolerance`, relative, or vanish.
     """

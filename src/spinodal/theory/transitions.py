@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from scipy.optimize import elementwise
 
 from ..problem import Problem
-from .curve import crossings, curve_point, curve_table, find_root, pi_at, pi_of, shortfall, snr_grid
+from .curve import CurvePoint, crossings, curve_point, curve_table, find_root, pi_at, pi_of, shortfall, snr_grid
 from .potential import potential_at
 from .setup import Batch
 
@@ -69,7 +70,8 @@ def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
     s = batch.setup
     grid = snr_grid(batch)
     rows = np.arange(batch.size)
-    pi = pi_at(batch, np.repeat(rows, grid.shape[1]), curve_table(batch, grid)).reshape(grid.shape)
+    table = curve_table(batch, grid)
+    pi = pi_at(batch, np.repeat(rows, grid.shape[1]), table).reshape(grid.shape)
     noiseless = s.noise == 0
     # Beyond the last reachable A (mse_F = 0, pi = inf) the curve has ended.
     last = grid.shape[1] - 1 - np.argmax(np.isfinite(pi[:, ::-1]), axis=1)
@@ -81,8 +83,12 @@ def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
     has_dip = dips.any(axis=1)
     dip = grid.shape[1] - 1 - np.argmax(dips[:, ::-1], axis=1)
     top = np.where(has_dip, np.argmax(np.where(np.arange(grid.shape[1]) <= dip[:, None], pi, -np.inf), axis=1), 0)
-    after = np.where(on_curve & (np.arange(grid.shape[1]) >= top[:, None]), pi, np.inf)
-    bottom = np.where(has_dip, np.argmin(after, axis=1), 0)
+    # The last minimum, which need not be the lowest: beyond the last point that has something lower to its right.
+    ahead = np.where(on_curve, pi, np.inf)
+    lowest_ahead = np.minimum.accumulate(ahead[:, ::-1], axis=1)[:, ::-1]
+    falling = on_curve & (pi > 0) & (lowest_ahead < pi * (1 - _SHALLOWEST_FOLD))
+    last_fall = grid.shape[1] - 1 - np.argmax(falling[:, ::-1], axis=1)
+    bottom = np.where(has_dip, np.argmin(np.where(np.arange(grid.shape[1]) > last_fall[:, None], ahead, np.inf), axis=1), 0)
 
     fold_log_A, spinodal = _refine(batch, grid, top, has_dip, sign=-1.0)
     dip_log_A, appears = _refine(batch, grid, bottom, has_dip & ~noiseless, sign=1.0)
@@ -97,7 +103,11 @@ def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
     appears[noiseless] = bayes[noiseless] = bound[noiseless]
     noisy = np.flatnonzero(has_dip & ~noiseless)
     if maxwell and noisy.size:
-        bayes[noisy] = _maxwell(batch, noisy, fold_log_A[noisy], dip_log_A[noisy], appears[noisy], spinodal[noisy], grid)
+        # Without F' a third branch may lie between the two: it begins at a minimum of pi(A) before the dip.
+        rises = ahead[:, 1:] > ahead[:, :-1]
+        several = np.any(~rises[:, :-1] & rises[:, 1:] & (np.arange(1, grid.shape[1] - 1) < bottom[:, None]), axis=1)
+        shared = jax.tree.map(lambda leaf: leaf.reshape(grid.shape), table)
+        bayes[noisy] = _maxwell(batch, noisy, fold_log_A[noisy], dip_log_A[noisy], appears[noisy], spinodal[noisy], shared, several[noisy])
     return Transitions(appears, bayes, spinodal)
 
 
@@ -124,10 +134,28 @@ def _refine(batch: Batch, grid: np.ndarray, at: np.ndarray, wanted: np.ndarray, 
     return log_A, value
 
 
+def _best_stable(batch: Batch, table: CurvePoint, log_A: np.ndarray) -> np.ndarray:
+    """The largest potential among each problem's stable fixed points below log A; -inf where there is none."""
+    found = crossings(batch, table)
+    chosen = found.stable & (np.log(found.point.snr_X) < log_A[found.owner])
+    owner = found.owner[chosen]
+    best = np.full(batch.size, -np.inf)
+    np.maximum.at(best, owner, batch(potential_at, owner, found.point.mse_X[chosen], found.point.mse_F[chosen]))
+    return best
+
+
 def _maxwell(
-    batch: Batch, rows: np.ndarray, fold: np.ndarray, dip: np.ndarray, low: np.ndarray, high: np.ndarray, grid: np.ndarray
+    batch: Batch,
+    rows: np.ndarray,
+    fold: np.ndarray,
+    dip: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    table: CurvePoint,
+    several: np.ndarray,
 ) -> np.ndarray:
-    """pi between the two spinodals at which the potentials of the two stable branches are equal."""
+    """pi between the two spinodals at which the good branch's potential equals the largest of the others'."""
+    grid = table.snr_X
 
     def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         own = np.arange(at.size)
@@ -143,6 +171,11 @@ def _maxwell(
         at = batch.at(rows[which], pi.ravel())
         bad = branch_potential(at, np.log(grid[rows[which], 0]), fold[which])
         good = branch_potential(at, dip[which], np.log(grid[rows[which], -1]))
+        more = which[several[which]]
+        if more.size:
+            between = batch.at(rows[more], pi.ravel()[several[which]])
+            known = jax.tree.map(lambda leaf: leaf[rows[more]].ravel(), table)
+            bad[several[which]] = np.fmax(bad[several[which]], _best_stable(between, known, dip[more]))
         return (good - bad).reshape(pi.shape)
 
     ends = low * (1 + _INSIDE), np.where(np.isfinite(high), high * (1 - _INSIDE), low * 1e6)

@@ -1,0 +1,134 @@
+"""The commands as a user runs them: in a process of their own, judged by their output, files and exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+
+import spinodal as sp
+
+
+def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from spinodal.cli import main; main()", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+def answer(*words: str, cwd: Path) -> Any:
+    done = run(*words, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+
+
+def test_theory_json_has_the_promised_keys_and_values(tmp_path: Path) -> None:
+    point = ("--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "1e-6")
+    result = answer("theory", *point, cwd=tmp_path)
+    promised = {"alpha", "pi", "rho", "eta", "delta", "pi_star", "pi_spinodal", "phase", "bayes", "amp", "fixed_points"}
+    assert promised <= set(result)
+    assert set(result) - promised <= {"observed"}
+    assert set(result["bayes"]) == {"mse_F", "mse_X", "free_entropy"}
+    assert set(result["amp"]) == {"mse_F", "mse_X", "iterations"}
+    assert all(set(each) == {"snr_X", "mse_X", "mse_F", "stable", "free_entropy"} for each in result["fixed_points"])
+    problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+    assert result["phase"] == "hard"
+    assert result["pi_spinodal"] == pytest.approx(sp.spinodal(problem), rel=1e-12)
+    assert result["bayes"]["mse_X"] == pytest.approx(sp.bayes_mmse(problem).mse.X, rel=1e-10)
+    assert [each["stable"] for each in result["fixed_points"]] == [True, False, True]
+    assert isinstance(result["amp"]["iterations"], int)
+
+
+def test_theory_json_words_for_what_is_not_a_number(tmp_path: Path) -> None:
+    exact = answer("theory", "--alpha", "0.5", "--pi", "5", "--rho", "0.2", "--eta", "inf", "--delta", "0", cwd=tmp_path)
+    assert exact["eta"] == "inf"
+    assert exact["bayes"] == {"mse_F": 0.0, "mse_X": 0.0, "free_entropy": "inf"}
+    assert exact["phase"] == "easy"
+    smooth = answer("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "0.1", cwd=tmp_path)
+    assert smooth["pi_spinodal"] is None
+
+
+def test_theory_table_is_readable(tmp_path: Path) -> None:
+    done = run("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "1e-6", cwd=tmp_path)
+    assert done.returncode == 0
+    for word in ("hard", "Bayes-optimal", "AMP", "iterations", "unstable"):
+        assert word in done.stdout
+
+
+def assert_figure_files(directory: Path, stem: str) -> xarray.Dataset:
+    assert (directory / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (directory / f"{stem}.svg").read_text()[:2000]
+    assert "," in (directory / f"{stem}.csv").read_text().splitlines()[0]
+    with xarray.open_dataset(directory / f"{stem}.nc", engine="scipy") as dataset:
+        return dataset.load()
+
+
+def test_diagram_writes_its_four_files(tmp_path: Path) -> None:
+    words = ("--alpha", "0.5", "--delta", "1e-6", "--eta", "0.1,inf", "--rho", "0.05:0.45:5", "--out", "new/place")
+    files = answer("diagram", *words, cwd=tmp_path)["files"]
+    assert len(files) == 4
+    dataset = assert_figure_files(tmp_path / "new/place", "diagram")
+    assert dict(dataset.sizes) == {"eta": 2, "rho": 5}
+    np.testing.assert_allclose(dataset.rho, np.linspace(0.05, 0.45, 5))
+    assert len((tmp_path / "new/place/diagram.csv").read_text().splitlines()) == 11
+    assert sorted(path.name for path in (tmp_path / "new/place").iterdir()) == [f"diagram.{end}" for end in ("csv", "nc", "png", "svg")]
+
+
+def test_curve_writes_its_four_files(tmp_path: Path) -> None:
+    done = run("curve", "--alpha", "0.5", "--rho", "0.2", "--delta", "0", "--eta", "0.01,1", "--pi", "1:5:9", "--out", ".", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    dataset = assert_figure_files(tmp_path, "curve")
+    assert {"bayes_mse_X", "bayes_mse_F", "amp_mse_X", "amp_mse_F"} <= set(dataset.data_vars)
+    assert dict(dataset.sizes) == {"eta": 2, "pi": 9}
+
+
+@pytest.mark.parametrize("eta", ["0.5", "inf"])
+def test_sample_writes_plain_arrays(tmp_path: Path, eta: str) -> None:
+    words = ("--n", "20", "--alpha", "0.5", "--pi", "2", "--rho", "0.2", "--eta", eta, "--delta", "0.01", "--seed", "4", "--out", "a/i.npz")
+    answer("sample", *words, cwd=tmp_path)
+    with np.load(tmp_path / "a/i.npz", allow_pickle=False) as file:
+        assert {"Y", "F_prime", "F", "X", "parameters"} <= set(file.files)
+        about = json.loads(str(file["parameters"]))
+        drawn = sp.sample(sp.Problem.sparse(alpha=0.5, pi=2.0, rho=0.2, eta=float(eta), noise_variance=0.01), 20, seed=4)
+        np.testing.assert_array_equal(file["Y"], drawn.observed.Y)
+        np.testing.assert_array_equal(file["X"], drawn.truth.X)
+        assert np.all(np.isnan(file["F_prime"])) == (eta == "inf")
+    assert (about["N"], about["M"], about["P"], about["seed"]) == (20, 10, 40, 4)
+    assert about["eta"] == ("inf" if eta == "inf" else 0.5)
+
+
+def test_reproduce_all_draws_three_figures(tmp_path: Path) -> None:
+    files = {Path(name).name for name in answer("reproduce", "all", "--out", "figures", cwd=tmp_path)["files"]}
+    assert {"fig1.png", "fig1.svg", "fig1.nc", "fig1.csv", "fig2.png", "fig2.nc", "fig3.png", "fig3.svg"} <= files
+    figure1 = assert_figure_files(tmp_path / "figures", "fig1")
+    # Known at eta = inf, rho = 0.2 and alpha = 0.5 (tests/golden/theory.json).
+    assert float(figure1.pi_spinodal.sel(eta=np.inf, rho=0.2, method="nearest")) == pytest.approx(3.8419579860377873, rel=1e-6)
+    assert float(abs(figure1.rho - 0.2).min()) < 1e-12
+    assert_figure_files(tmp_path / "figures", "fig2")
+
+
+HEAVY = ("jax", "scipy", "matplotlib", "xarray", "numpy")
+
+
+@pytest.mark.parametrize(
+    "code", ["import spinodal; spinodal.__version__; dir(spinodal)", "import sys; sys.argv = ['spinodal', '--help']; main()"]
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(tmp_path: Path, code: str) -> None:
+    program = f"""
+import atexit, sys
+def report():
+    print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+atexit.register(report)
+if "main" in {code!r}:
+    from spinodal.cli import main
+{code}
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    imported = json.loads(done.stderr.strip().splitlines()[-1].replace("'", '"'))
+    assert set(imported) & {"jax", "scipy", "matplotlib", "xarray"} == set()
+    if "help" in code:
+        assert "reproduce" in done.stdout

@@ -1,0 +1,140 @@
+"""Exact cases are the limits of their neighbours; scalings and the observed fraction act as they must."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+from zoo import PRIORS
+
+SPARSE = {"alpha": 0.5, "pi": 3.0, "rho": 0.2}
+
+
+def assert_same_errors(one: sp.Problem, other: sp.Problem, rel: float) -> None:
+    for reached in (sp.amp_mse, sp.bayes_mmse):
+        assert reached(one).mse.X == pytest.approx(reached(other).mse.X, rel=rel)
+        assert reached(one).mse.F == pytest.approx(reached(other).mse.F, rel=rel, abs=10 * rel * 1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.3])
+def test_known_matrix_is_the_limit_of_small_eta(alpha: float) -> None:
+    """eta << Delta: compressed sensing, at every pi. The correction is of order eta."""
+    known = sp.Problem.sparse(alpha=alpha, pi=3.0, rho=0.2, eta=0.0, noise_variance=1e-3)
+    nearly = known.replace(eta=1e-9)
+    assert sp.bayes_mmse(nearly).mse.X == pytest.approx(sp.bayes_mmse(known).mse.X, rel=1e-5)
+    assert sp.bayes_mmse(known).mse.F == 0.0
+    assert sp.bayes_mmse(nearly).mse.F < 1e-9
+    assert sp.phase(nearly) == sp.phase(known)
+    assert sp.bayes_mmse(known.replace(pi=0.1)).mse.X == pytest.approx(sp.bayes_mmse(known).mse.X, rel=1e-12)
+
+
+def test_known_matrix_is_compressed_sensing() -> None:
+    """E = mmse_X(alpha/(Delta + E)), solved here by its own iteration."""
+    problem = sp.Problem.sparse(alpha=0.6, pi=0.7, rho=0.25, eta=0.0, noise_variance=0.01)
+    E, prior = 0.25, sp.GaussBernoulli(0.25)
+    for _ in range(300):
+        E = float(prior.mmse(0.6 / (0.01 + E)))
+    assert sp.amp_mse(problem).mse.X == pytest.approx(E, rel=1e-9)
+
+
+def test_dictionary_learning_is_the_limit_of_large_eta() -> None:
+    learning = sp.Problem.sparse(**SPARSE, eta=np.inf, noise_variance=1e-6)
+    assert_same_errors(learning.replace(eta=1e6), learning, rel=1e-5)
+    for transition in (sp.spinodal, sp.bayes_transition):
+        assert transition(learning.replace(eta=1e6)) == pytest.approx(transition(learning), rel=1e-5)
+
+
+@pytest.mark.parametrize("eta", [0.1, 1.0, np.inf])
+def test_no_noise_is_the_limit_of_little_noise(eta: float) -> None:
+    exact = sp.Problem.sparse(**SPARSE, eta=eta)
+    nearly = sp.Problem.sparse(**SPARSE, eta=eta, noise_variance=1e-14)
+    assert sp.amp_mse(nearly).mse.X == pytest.approx(sp.amp_mse(exact).mse.X, rel=1e-8, abs=1e-12)
+    assert sp.spinodal(nearly) == pytest.approx(sp.spinodal(exact), rel=1e-6)
+    assert sp.phase(nearly) == sp.phase(exact)
+    assert sp.bayes_mmse(exact).mse == (0.0, 0.0)
+    assert sp.bayes_mmse(nearly).mse.X < 1e-12
+    # The Bayes-optimal transition tends to pi* only logarithmically: Phi wins by (alpha - rho - alpha/pi) log(1/Delta)/2.
+    gaps = [sp.bayes_transition(exact.replace(channel=sp.GaussianNoise(noise))) - sp.pi_star(exact) for noise in (1e-8, 1e-11, 1e-14)]
+    assert gaps[0] > gaps[1] > gaps[2] > 0
+    assert gaps[2] < 0.7 * gaps[0]
+
+
+def test_counting_bound() -> None:
+    assert sp.pi_star(sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.2)) == pytest.approx(0.5 / 0.3)
+    assert sp.pi_star(sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.5)) == np.inf
+    assert sp.pi_star(sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.2, eta=0.0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("F", "X", "observed", "expected"),
+    [
+        # M P eps equations against M N d_F + N P d_X unknowns.
+        ("gaussian", "gauss-bernoulli", 0.8, 0.9 / (0.8 * 0.9 - 0.2)),
+        ("gauss-bernoulli", "gauss-bernoulli", 1.0, 0.9 * 0.2 / (0.9 - 0.2)),
+        ("gaussian", "rademacher", 1.0, 0.9 / 0.9),
+        ("gaussian", "user's three points", 0.5, 0.9 / 0.45),
+        ("rademacher", "gauss-bernoulli", 1.0, 0.0),
+        ("mixture", "nonnegative", 1.0, 0.9 * 0.5 / (0.9 - 0.3)),
+        ("gaussian", "laplace", 1.0, np.inf),
+    ],
+)
+def test_counting_bound_counts_continuous_unknowns(F: str, X: str, observed: float, expected: float) -> None:
+    prior = sp.Pair(F=PRIORS[F], X=PRIORS[X])
+    problem = sp.Problem(alpha=0.9, pi=1.0, prior=prior, channel=sp.GaussianNoise(0.0, observed))
+    assert sp.pi_star(problem) == pytest.approx(expected, rel=1e-9)
+
+
+def test_general_counting_bound_is_the_end_of_the_curve() -> None:
+    """Without noise pi(A) tends to it, also with a sparse matrix, whose mmse has to be inverted."""
+    prior = sp.Pair(F=sp.GaussBernoulli(0.5), X=sp.GaussBernoulli(0.2))
+    problem = sp.Problem(alpha=0.7, pi=1.0, prior=prior, channel=sp.GaussianNoise(0.0, 0.9), eta=1.0)
+    left = sp.fixed_point_curve(problem, [1e10, 1e12, 1e14]).pi - sp.pi_star(problem)
+    assert np.all(np.diff(np.abs(left)) < 0)
+    assert abs(left[-1]) < 1e-4
+
+
+def test_unit_of_X_is_arbitrary() -> None:
+    """Slab variance and noise times c^2: the same problem, with mse_X times c^2."""
+    c2 = 7.3
+    unit = sp.Problem.sparse(**SPARSE, eta=1.0, noise_variance=1e-5)
+    scaled = unit.replace(prior=sp.Pair(F=sp.Gaussian(), X=sp.GaussBernoulli(0.2, 0.0, c2)), channel=sp.GaussianNoise(c2 * 1e-5))
+    assert sp.spinodal(scaled) == pytest.approx(sp.spinodal(unit), rel=1e-9)
+    assert sp.bayes_transition(scaled) == pytest.approx(sp.bayes_transition(unit), rel=1e-8)
+    for one, other in zip(sp.fixed_points(scaled), sp.fixed_points(unit), strict=True):
+        assert one.mse.X == pytest.approx(c2 * other.mse.X, rel=1e-8)
+        assert one.mse.F == pytest.approx(other.mse.F, rel=1e-8)
+        # Phi = log Z/(N P) shifts by the change of unit of Y alone.
+        assert one.free_entropy == pytest.approx(other.free_entropy - 0.5 * np.log(c2) / 2, rel=1e-8)
+
+
+def test_unit_of_F_is_arbitrary_without_side_information() -> None:
+    c2 = 0.31
+    unit = sp.Problem.sparse(**SPARSE, eta=np.inf, noise_variance=1e-5)
+    scaled = unit.replace(prior=sp.Pair(F=sp.Gaussian(0.0, c2), X=sp.GaussBernoulli(0.2)), channel=sp.GaussianNoise(c2 * 1e-5))
+    assert sp.spinodal(scaled) == pytest.approx(sp.spinodal(unit), rel=1e-9)
+    for one, other in zip(sp.fixed_points(scaled), sp.fixed_points(unit), strict=True):
+        assert one.mse.X == pytest.approx(other.mse.X, rel=1e-8)
+        assert one.mse.F == pytest.approx(c2 * other.mse.F, rel=1e-8)
+
+
+@pytest.mark.parametrize("eta", [0.2, np.inf])
+def test_observing_a_fraction_is_having_fewer_measurements_and_signals(eta: float) -> None:
+    """Both signal-to-noise ratios are multiplied by the fraction: alpha -> eps alpha and pi -> eps pi."""
+    eps = 0.8
+    partly = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.1, eta=eta, noise_variance=1e-6, observed_fraction=eps)
+    fewer = sp.Problem.sparse(alpha=eps * 0.5, pi=eps * 3.0, rho=0.1, eta=eta, noise_variance=1e-6)
+    pairs = list(zip(sp.fixed_points(partly), sp.fixed_points(fewer), strict=True))
+    assert pairs
+    for one, other in pairs:
+        np.testing.assert_allclose((one.snr_X, *one.mse), (other.snr_X, *other.mse), rtol=1e-9)
+    assert eps * sp.spinodal(partly) == pytest.approx(sp.spinodal(fewer), rel=1e-9)
+
+
+def test_an_equivalent_matrix_prior_through_the_inversion() -> None:
+    """A Gaussian F written as a mixture goes through the numerical inverse of its mmse and must agree with the closed form."""
+    direct = sp.Problem.sparse(**SPARSE, eta=1.0, noise_variance=1e-5)
+    inverted = direct.replace(prior=direct.prior._replace(F=sp.Mixture([0.5, 0.5], [0.0, 0.0], [1.0, 1.0])))
+    assert sp.spinodal(inverted) == pytest.approx(sp.spinodal(direct), rel=1e-8)
+    for one, other in zip(sp.fixed_points(inverted), sp.fixed_points(direct), strict=True):
+        np.testing.assert_allclose((one.snr_X, *one.mse, one.free_entropy), (other.snr_X, *other.mse, other.free_entropy), rtol=1e-8)

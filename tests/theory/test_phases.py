@@ -1,0 +1,124 @@
+"""Transitions, phases and phase diagrams: each told by two routes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+from spinodal.theory import PHASES, outcomes
+
+
+@pytest.mark.parametrize(("eta", "noise"), [(0.1, 1e-6), (1.0, 1e-5), (np.inf, 1e-7)])
+def test_potentials_are_equal_at_the_bayes_transition(eta: float, noise: float) -> None:
+    problem = sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.2, eta=eta, noise_variance=noise)
+    transition = sp.bayes_transition(problem)
+    here = problem.replace(pi=transition)
+    stable = [point for point in sp.fixed_points(here) if point.stable]
+    assert len(stable) == 2
+    assert stable[0].free_entropy == pytest.approx(stable[1].free_entropy, abs=1e-9)
+    below, above = (sp.bayes_mmse(problem.replace(pi=transition * factor)) for factor in (1 - 1e-4, 1 + 1e-4))
+    assert below.mse.X > 10 * above.mse.X
+    assert sp.phase(problem.replace(pi=transition * (1 - 1e-4))) == "impossible"
+    assert sp.phase(problem.replace(pi=transition * (1 + 1e-4))) == "hard"
+    assert transition < sp.spinodal(problem)
+
+
+def test_three_branches() -> None:
+    """Without F' and with little noise, "nothing learned", a middling and a good branch can coexist: the last jump is the transition."""
+    problem = sp.Problem.sparse(alpha=0.6, pi=1.0, rho=0.10283860736337531, noise_variance=1e-6)
+    transition = sp.bayes_transition(problem)
+    *others, good = (point for point in sp.fixed_points(problem.replace(pi=transition)) if point.stable)
+    assert len(others) == 1  # and A = 0, which is not listed
+    assert good.free_entropy == pytest.approx(others[0].free_entropy, abs=1e-9)
+    before = problem.replace(pi=transition * (1 - 1e-3))
+    assert sp.amp_mse(before).snr_X == 0.0
+    assert sp.bayes_mmse(before).snr_X == pytest.approx(others[0].snr_X, rel=0.05)
+    assert sp.phase(before) == "hard"
+    assert sp.bayes_mmse(problem.replace(pi=transition * (1 + 1e-3))).mse.X < good.mse.X * 1.01
+
+
+def test_phases_in_order_without_noise() -> None:
+    problem = sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.2, eta=1.0)
+    star, spinodal = sp.pi_star(problem), sp.spinodal(problem)
+    assert sp.bayes_transition(problem) == star
+    for pi, expected in ((0.99 * star, "impossible"), (1.01 * star, "hard"), (0.99 * spinodal, "hard"), (1.01 * spinodal, "easy")):
+        assert sp.phase(problem.replace(pi=pi)) == expected
+
+
+def test_bayes_is_never_worse_and_amp_is_the_first_branch() -> None:
+    problems = [sp.Problem.sparse(alpha=0.5, pi=pi, rho=0.2, eta=1.0, noise_variance=1e-5) for pi in np.linspace(0.5, 5, 24)]
+    for outcome in outcomes(problems):
+        assert outcome.bayes.free_entropy >= outcome.amp.free_entropy
+        assert outcome.bayes.mse.X <= outcome.amp.mse.X
+        assert outcome.amp == next(point for point in outcome.fixed_points if point.stable)
+        assert (outcome.phase == "hard") == (outcome.bayes.mse.X < outcome.amp.mse.X)
+
+
+def test_large_noise_is_easy_everywhere() -> None:
+    problem = sp.Problem.sparse(alpha=0.5, pi=2.0, rho=0.2, eta=1.0, noise_variance=0.05)
+    assert sp.spinodal(problem) is None
+    assert sp.bayes_transition(problem) is None
+    assert sp.phase(problem) == "easy"
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-3])
+def test_diagram_and_single_points_agree(noise: float) -> None:
+    rng = np.random.default_rng(11)
+    base = sp.Problem.sparse(alpha=0.6, pi=1.0, rho=0.5, noise_variance=noise)
+    eta, rho, pi = np.array([0.0, 0.05, 1.0, np.inf]), np.sort(rng.uniform(0.02, 0.58, 6)), np.sort(rng.uniform(0.3, 8.0, 5))
+    diagram = sp.phase_diagram(base, rho=rho, eta=eta, pi=pi)
+    assert diagram.phase.dims == ("eta", "rho", "pi")
+    assert diagram.phase.attrs["phases"].split() == list(PHASES)
+    points = [(e, r, p) for e in eta for r in rho for p in pi]
+    singles = outcomes([sp.Problem.sparse(alpha=0.6, pi=p, rho=r, eta=e, noise_variance=noise) for e, r, p in points])
+    told = [PHASES[int(diagram.phase.sel(eta=e, rho=r, pi=p))] for e, r, p in points]
+    assert told == [single.phase for single in singles]
+    assert set(told) == set(PHASES) or noise > 0
+    for e, r in ((0.05, rho[1]), (1.0, rho[3]), (np.inf, rho[2])):
+        one = base.replace(eta=e, prior=base.prior._replace(X=sp.GaussBernoulli(r)))
+        here = diagram.sel(eta=e, rho=r)
+        for name, function in (("pi_spinodal", sp.spinodal), ("pi_bayes", sp.bayes_transition), ("pi_star", sp.pi_star)):
+            single = function(one)
+            assert float(here[name]) == pytest.approx(np.nan if single is None else single, rel=1e-10, nan_ok=True)
+
+
+def test_diagram_reports_progress_and_keeps_its_settings() -> None:
+    seen: list[tuple[int, int]] = []
+    base = sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.5, noise_variance=1e-6)
+    diagram = sp.phase_diagram(
+        base, rho=np.linspace(0.05, 0.45, 50), eta=[0.1, np.inf], progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen[-1] == (100, 100)
+    assert len(seen) > 1
+    assert diagram.attrs["alpha"] == 0.5
+    assert diagram.attrs["noise_variance"] == 1e-6
+    assert dict(diagram.sizes) == {"eta": 2, "rho": 50}
+    spinodal = diagram.pi_spinodal.sel(eta=0.1).values
+    # Denser signals need more of them.
+    assert np.all(np.diff(spinodal[np.isfinite(spinodal)]) > 0)
+
+
+def test_error_curves_are_the_points_outcomes() -> None:
+    base = sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.2)
+    curves = sp.error_curves(base, eta=[0.01, np.inf], pi=[1.5, 1.75, 3.0, 5.0])
+    for e in (0.01, np.inf):
+        for p in (1.5, 3.0):
+            here, point = curves.sel(eta=e, pi=p), base.replace(eta=e, pi=p)
+            assert float(here.bayes_mse_X) == sp.bayes_mmse(point).mse.X
+            assert float(here.amp_mse_F) == sp.amp_mse(point).mse.F
+            assert PHASES[int(here.phase)] == sp.phase(point)
+
+
+def test_bad_axes_are_named() -> None:
+    base = sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.2)
+    with pytest.raises(sp.InputError, match="rho"):
+        sp.phase_diagram(base, rho=[0.1, 1.0], eta=[1.0])
+    with pytest.raises(sp.InputError, match="eta"):
+        sp.phase_diagram(base, rho=[0.1], eta=[-1.0])
+    with pytest.raises(sp.InputError, match="pi"):
+        sp.phase_diagram(base, rho=[0.1], eta=[1.0], pi=[0.0])
+    with pytest.raises(sp.InputError, match="density rho"):
+        sp.phase_diagram(base.replace(prior=sp.Pair(F=sp.Gaussian(), X=sp.Laplace())), rho=[0.1], eta=[1.0])
+    with pytest.raises(sp.InputError, match="eta"):
+        sp.fixed_point_curve(base.replace(eta=0.0))
