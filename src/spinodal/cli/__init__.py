@@ -37,5 +37,6 @@ def main() -> None:
 
 
 def _complain(message: str) -> int:
-    print(f"spinodal: {' '.join(message.split())}", file=sys.stderr)
+    sentence = " ".join(message.split())
+    print(f"spinodal: {sentence}{'' if sentence.endswith(('.', '?')) else '.'}", file=sys.stderr)
     return BAD_INPUT

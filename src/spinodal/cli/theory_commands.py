@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import figures
+from ..errors import check, check_count, check_positive
 from ..pair import Pair
 from ..problem import Problem
 from ..problem import sample as draw
@@ -80,6 +81,8 @@ def theory(*, as_json: bool, **words: str) -> None:
 
 def diagram(*, alpha: str, rho: str, eta: str, delta: str, observed: str, out: str, as_json: bool) -> None:
     densities, etas = grid("rho", rho), numbers("eta", eta)
+    check("rho", densities, 0.0, 1.0, low_open=True, high_open=True)
+    check("eta", etas, 0.0, np.inf)
     problem = problem_from(alpha=alpha, pi="1", rho="0.5", eta="inf", delta=delta, observed=observed)
     directory = output.writable_directory("out", out)
     with output.progress_bar("spinodals") as progress:
@@ -90,6 +93,8 @@ def diagram(*, alpha: str, rho: str, eta: str, delta: str, observed: str, out: s
 
 def curve(*, alpha: str, rho: str, pi: str, eta: str, delta: str, observed: str, out: str, as_json: bool) -> None:
     signals, etas = grid("pi", pi), numbers("eta", eta)
+    check_positive("pi", signals)
+    check("eta", etas, 0.0, np.inf)
     problem = problem_from(alpha=alpha, pi="1", rho=rho, eta="inf", delta=delta, observed=observed)
     directory = output.writable_directory("out", out)
     with output.progress_bar("errors") as progress:
@@ -100,6 +105,8 @@ def curve(*, alpha: str, rho: str, pi: str, eta: str, delta: str, observed: str,
 
 def sample_file(*, n: int, seed: int, out: str, as_json: bool, **words: str) -> None:
     problem = problem_from(**words)
+    check_count("n", n)
+    check_count("seed", seed, 0)
     target = output.writable_file("out", out, ".npz")
     instance = draw(problem, n, seed=seed)
     M, N = instance.truth.F.shape

@@ -1,0 +1,10 @@
+"""Algorithms: from Y (and F') to F and X with their uncertainties."""
+
+from .amp import AMP
+from .big_amp import BiGAMP
+from .iterate import STATUSES, Trace
+from .mu_amp import MUAMP
+from .relaxed_bp import RelaxedBP
+from .solve import Solution, solve
+
+__all__ = ["AMP", "STATUSES", "BiGAMP", "MUAMP", "RelaxedBP", "Solution", "Trace", "solve"]

@@ -1,0 +1,81 @@
+"""Observed data checked before anything is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, check_count
+from ..problem import Observed, Problem
+
+
+def check_observed(observed: Observed, problem: Problem, n_atoms: int | None) -> tuple[Observed, int, str]:
+    """Refuse what can't be used; return clean arrays, the number of atoms, and how F is known ("exact", "noisy" or "none")."""
+    Y = _array("Y", observed.Y)
+    if Y.ndim not in (2, 3) or 0 in Y.shape:
+        raise InputError(f"Y must be an M x P matrix (or a batch of them), but its shape is {Y.shape}.")
+    mask = _mask(Y, observed.mask)
+    if np.isinf(Y).any() or (mask is None and np.isnan(Y).any()):
+        raise InputError("Y must be finite, but it holds infinite values.")
+    eta = float(problem.eta)
+    matrix = "exact" if eta == 0 else "none" if np.isinf(eta) else "noisy"
+    F_prime = None
+    if matrix != "none":
+        if observed.F_prime is None:
+            raise InputError(f"F_prime must be given when eta = {eta:g}; it may be left out only when eta = inf.")
+        F_prime = _array("F_prime", observed.F_prime)
+        if F_prime.ndim != Y.ndim or F_prime.shape[:-1] != Y.shape[:-1] or F_prime.shape[-1] == 0:
+            raise InputError(f"F_prime must be M x N with the M = {Y.shape[-2]} rows of Y, but its shape is {F_prime.shape}.")
+        if not np.isfinite(F_prime).all():
+            raise InputError("F_prime must be finite, but it holds NaN or infinite values.")
+    N = _atoms(observed, F_prime, n_atoms)
+    return Observed(np.where(np.isnan(Y), 0.0, Y), F_prime, mask), N, matrix
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise TypeError
+        return array.astype(np.float64 if array.dtype.kind != "f" or array.dtype.itemsize > 4 else np.float32)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of real numbers, but {type(value).__name__} was given.") from None
+
+
+def _mask(Y: np.ndarray, mask: Any) -> np.ndarray | None:
+    """Observed entries as booleans; NaN in Y counts as unobserved. None when everything is observed."""
+    missing = np.isnan(Y)
+    if mask is not None:
+        given = np.asarray(mask)
+        if given.shape != Y.shape or given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
+            raise InputError(f"mask must hold 0 and 1 (or False and True) in the shape {Y.shape} of Y, but its shape is {given.shape}.")
+        observed = given.astype(bool)
+        if (missing & observed).any():
+            raise InputError("Y must be finite where mask says it was observed, but it holds NaN there.")
+    elif missing.any():
+        raise InputError(
+            "Y must be finite where it was observed, but it holds NaN; give a mask (False where missing) if those entries are missing."
+        )
+    else:
+        return None
+    if observed.all():
+        return None
+    if not observed.any(axis=-1).all() or not observed.any(axis=-2).all():
+        raise InputError("mask must leave at least one observed entry in every row and column of Y, but some have none.")
+    return observed
+
+
+def _atoms(observed: Observed, F_prime: np.ndarray | None, n_atoms: int | None) -> int:
+    if n_atoms is not None:
+        check_count("n_atoms", n_atoms)
+    if F_prime is not None:
+        N = F_prime.shape[-1]
+        if n_atoms not in (None, N):
+            raise InputError(f"n_atoms must be the {N} columns of F_prime or be left out, but {n_atoms} was given.")
+        return N
+    if n_atoms is not None:
+        return n_atoms
+    if observed.F_prime is not None and np.ndim(observed.F_prime) >= 2:
+        return int(np.shape(observed.F_prime)[-1])
+    raise InputError("n_atoms must be given when eta = inf and there is no F_prime to count the atoms of.")

@@ -1,0 +1,45 @@
+"""The scale of each atom: Y does not change under F_i -> k F_i, X_i -> X_i/k, so only the priors fix k, and iterations drift along it.
+
+The posterior of log k_i has its mode where the gradient
+
+    M - (|F_i|^2 - <F_i, prior mean>)/r - n_i + |X_i|^2/v
+
+vanishes (second moments; n_i the expected number of nonzeros, r and v the prior variances). One clipped Newton step an iteration keeps each atom there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..priors import GaussBernoulli, Gaussian, NonnegativeGaussBernoulli
+from ..priors.base import Moments
+from .data import Data
+from .state import State
+
+# An iteration changes the scale of an atom by at most this factor's logarithm.
+_LARGEST_STEP = 0.1
+
+
+def has_gauge(data: Data) -> bool:
+    """Whether the priors are ones whose scale gradient is known, and F is not fixed."""
+    return (
+        data.known is None
+        and isinstance(data.prior.F, Gaussian)
+        and isinstance(data.prior.X, (Gaussian, GaussBernoulli, NonnegativeGaussBernoulli))
+    )
+
+
+def gauge_step(data: Data, state: State, power: Any) -> State:
+    """Move each atom's scale towards its posterior mode. `power` is the sum of squares and variances of the atom's row of X."""
+    F = state.F
+    M = F.mean.shape[0]
+    r = data.start.variance[0]  # Gaussian: the same for every entry
+    own = jnp.sum(F.mean**2 + F.variance, axis=0) / r
+    hint = jnp.sum(F.mean * data.start.mean, axis=0) / r
+    used = power / data.prior.X.variance  # type: ignore[attr-defined]
+    gradient = M - own + hint - state.nonzeros + used
+    curvature = jnp.maximum(2 * own - hint, own) + 2 * used
+    k = jnp.exp(jnp.clip(gradient / curvature, -_LARGEST_STEP, _LARGEST_STEP))
+    return state._replace(F=Moments(F.mean * k, F.variance * k**2), scale=k)

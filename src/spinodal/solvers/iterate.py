@@ -1,0 +1,103 @@
+"""The one loop that drives every solver: damping, stopping, trace and status.
+
+A solver offers `init(data, key)`, `step(data, state, step_size)` (one iteration, damped by the share `step_size` of the new values) and `cost(data, state)`
+(minus the free entropy). The states of all solvers are `State`. Nothing here knows which solver runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..pair import Pair
+from .data import Data
+from .state import State
+
+# The level is compared with its running mean, which forgets at this rate.
+_FORGET = 0.9
+# Adaptive damping: the share of the new value falls by this factor when the cost rises, and recovers by the other.
+_BACK_OFF, _RECOVER = 0.5, 1.1
+_LEAST_STEP, _LARGEST_STEP = 0.05, 1.0
+
+STATUSES = ("max_iterations", "converged", "diverged", "degenerate")
+
+
+class Trace(NamedTuple):
+    """Per iteration: mean squared residual, typical variance level (median over signals), damping, change of the level."""
+
+    residual: Any
+    level: Any
+    damping: Any
+    change: Any
+
+
+class Progress(NamedTuple):
+    """Where a run stands. `best` holds the estimates of smallest median residual, for runs that diverge."""
+
+    state: State
+    best: State | None
+    best_level: Any
+    smoothed: Any
+    change: Any
+    cost: Any
+    step_size: Any
+    iteration: Any
+    epoch_start: Any
+    epochs: Any
+    trace: Trace
+
+
+def begin(state: State, max_iterations: int, damping: float, keep_best: bool) -> Progress:
+    """The progress of a run that has not started."""
+    dtype = state.g.dtype
+    infinity = jnp.asarray(jnp.inf, dtype)
+    empty = jnp.full(max_iterations, jnp.nan, dtype)
+    step_size = jnp.asarray(1 - damping, dtype)
+    zero = jnp.asarray(0)
+    return Progress(
+        state, state if keep_best else None, infinity, infinity, infinity, Pair(infinity, infinity), step_size, zero, zero, zero, Trace(empty, empty, empty, empty)
+    )
+
+
+def advance(solver: Any, data: Data, run: Progress) -> Progress:
+    """One damped iteration with its bookkeeping."""
+    first = run.state.age == 0
+    state = solver.step(data, run.state, run.step_size)
+    typical = jnp.median(state.level)
+    log_level = jnp.log(typical)
+    smoothed = jnp.where(first, log_level + 1, _FORGET * run.smoothed + (1 - _FORGET) * log_level)
+    change = jnp.abs(log_level - smoothed)
+    measured = jnp.median(state.square)
+    better = jnp.isfinite(measured) & (measured <= run.best_level)
+    best = None if run.best is None else jax.tree.map(lambda new, kept: jnp.where(better, new, kept), state, run.best)
+    record = Trace(jnp.mean(state.square), typical, 1 - run.step_size, change)
+    trace = Trace(*(values.at[run.iteration].set(value) for values, value in zip(run.trace, record, strict=True)))
+    step_size, cost = run.step_size, run.cost
+    if solver.adaptive:
+        now = solver.cost(data, state)
+        worse = ~(now <= jnp.maximum(cost.F, cost.X))  # against the worse of the last two; NaN counts as worse
+        step_size = jnp.clip(step_size * jnp.where(worse, _BACK_OFF, _RECOVER), _LEAST_STEP, _LARGEST_STEP)
+        cost = Pair(cost.X, now)
+    return run._replace(
+        state=state,
+        best=best,
+        best_level=jnp.where(better, measured, run.best_level),
+        smoothed=smoothed,
+        change=change,
+        cost=cost,
+        step_size=step_size,
+        iteration=run.iteration + 1,
+        trace=trace,
+    )
+
+
+def iterate(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Any) -> Progress:
+    """Advance until the level settles, something is no longer finite, or iteration `limit` is reached."""
+
+    def go_on(run: Progress) -> Any:
+        healthy = jnp.isfinite(run.change) | (run.iteration == run.epoch_start)
+        return (run.iteration < limit) & (run.change > tolerance) & healthy
+
+    return jax.lax.while_loop(go_on, lambda run: advance(solver, data, run), run)

@@ -1,0 +1,284 @@
+"""`solve`: from observed data to estimates of F and X with their uncertainties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ..errors import check, check_choice, check_count
+from ..pair import Pair
+from ..problem import Observed, Problem
+from .amp import AMP
+from .data import Data, make_data
+from .door import check_observed
+from .iterate import STATUSES, Progress, Trace, begin, iterate
+from .repair import checks, mend
+from .state import rescaled
+
+# Iterations of the first run and of each run after a repair, and how many repairs are tried.
+_FIRST_RUN, _RUN_AFTER_REPAIR, _RUN_AFTER_REHEATING, _REPAIRS = 600, 300, 550, 20
+# Repairs from this one on also raise the noise level and let it fall again: what did not move by itself is shaken loose.
+_REHEAT_FROM = 2
+# A weak hint (variance of F given F' above this share of its power) has its solution confirmed by at least one more run.
+_WEAK_HINT = 1 / 3
+# Runs that agree in free entropy to within this, times 1/N, found the same solution.
+_SAME = 0.1
+# Iterations allowed for scales to settle after atoms were put back in the hint's order.
+_AFTER_ORDERING = 100
+# Iterations between two calls of a progress callback.
+_PROGRESS_STRIDE = 10
+
+
+class Solution(NamedTuple):
+    """Posterior means and variances of F and X, how the run ended, and its trace.
+
+    status: "converged", "max_iterations", "diverged" (the best state is returned) or "degenerate" (settled, but atoms are copies, unused, or
+    used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N). free_entropy is the Bethe free entropy
+    log Z/(N P), higher is better, in the convention of the replica potential. For a batch every field has a leading axis.
+    """
+
+    mean: Pair[Any]
+    variance: Pair[Any]
+    status: Any
+    iterations: Any
+    residual: Any
+    free_entropy: Any
+    trace: Trace
+
+
+class _Model(NamedTuple):
+    """What is fixed during a solve and known when it is compiled."""
+
+    solver: Any
+    N: int
+    matrix: str
+    dtype: str
+
+    def data(self, observed: Observed, problem: Problem) -> Data:
+        return make_data(observed, problem, self.N, self.matrix, self.dtype)
+
+
+def solve(
+    observed: Observed,
+    problem: Problem,
+    solver: Any = None,
+    *,
+    n_atoms: int | None = None,
+    max_iterations: int = 10_000,
+    tolerance: float = 3e-4,
+    seed: int = 0,
+    dtype: Any = np.float64,
+    progress: Callable[[int, float, float], None] | None = None,
+) -> Solution:
+    """Recover F and X from Y (and F' and a mask, where given).
+
+    `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means a batch of
+    instances, solved together. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out. `progress(iteration, residual,
+    damping)` is called from time to time. Results are NumPy arrays of `dtype`.
+    """
+    solver = AMP() if solver is None else solver
+    observed, N, matrix = check_observed(observed, problem, n_atoms)
+    check_count("max_iterations", max_iterations)
+    check("tolerance", tolerance, 0.0, 1.0, high_open=True)
+    check_count("seed", seed, 0)
+    check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
+    batched = np.ndim(observed.Y) == 3
+    if not batched:
+        observed = jax.tree.map(lambda value: value[None], observed)
+    if hasattr(solver, "estimate"):
+        solution = solver.estimate(observed, problem)
+    else:
+        with jax.enable_x64(np.dtype(dtype) == np.float64):
+            problem = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
+            observed = jax.tree.map(lambda value: jnp.asarray(value) if value.dtype == bool else jnp.asarray(value, dtype), observed)
+            model = _Model(solver, N, matrix, np.dtype(dtype).name)
+            solution = _solve_batch(model, observed, problem, max_iterations, tolerance, seed, progress)
+    return solution if batched else jax.tree.map(lambda value: value[0], solution)
+
+
+def _solve_batch(
+    model: _Model, observed: Observed, problem: Problem, max_iterations: int, tolerance: float, seed: int, progress: Any
+) -> Solution:
+    """Run, look for trouble, repair and run again, put the atoms in order."""
+    size = observed.Y.shape[0]
+    keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(size))
+
+    def go(run: Progress, allowed: int) -> Progress:
+        """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched."""
+        goal = jnp.minimum(run.iteration + allowed, max_iterations)
+        stride = allowed if progress is None else _PROGRESS_STRIDE
+        while True:
+            run, going = _run(model, observed, problem, run, jnp.minimum(goal, run.iteration + stride), goal, tolerance)
+            if progress is not None:
+                last = np.asarray(run.iteration).max() - 1
+                progress(int(last) + 1, float(np.nanmean(run.trace.residual[:, last])), float(np.nanmean(run.trace.damping[:, last])))
+            if not np.any(going):
+                return run
+
+    run = _begin(model, observed, problem, keys, max_iterations)
+    if not model.solver.repair:
+        return _solution(model, observed, problem, go(run, max_iterations), tolerance)
+    run = go(run, _FIRST_RUN)
+    kept, verdict = run, _inspect(model, observed, problem, run)
+    previous = np.where(np.asarray(verdict.weak_hint), np.inf, verdict.free_entropy)
+    for k in range(_REPAIRS):
+        left = np.asarray(run.iteration) < max_iterations
+        same = np.abs(np.asarray(verdict.free_entropy) - previous) < _SAME / model.N
+        again = left & (np.asarray(verdict.trouble) | ~same)
+        if not again.any():
+            break
+        previous = np.asarray(verdict.free_entropy)
+        reheat = k >= _REHEAT_FROM
+        run = _repair(model, observed, problem, run, jnp.asarray(again), reheat)
+        run = go(run, _RUN_AFTER_REHEATING if reheat else _RUN_AFTER_REPAIR)
+        verdict = _inspect(model, observed, problem, run)
+        kept = _keep_better(kept, run, _inspect(model, observed, problem, kept), verdict)
+    kept = kept._replace(iteration=run.iteration, trace=run.trace)
+    if model.matrix == "noisy":
+        kept, moved = _in_order(model, observed, problem, kept)
+        if moved:
+            kept = go(kept, _AFTER_ORDERING)
+    return _solution(model, observed, problem, kept, tolerance)
+
+
+class _Verdict(NamedTuple):
+    trouble: Any
+    free_entropy: Any
+    weak_hint: Any
+
+
+@partial(jax.jit, static_argnums=(0, 4))
+def _begin(model: _Model, observed: Observed, problem: Problem, keys: Any, max_iterations: int) -> Progress:
+    def one(observed: Observed, key: Any) -> Progress:
+        return begin(model.solver.init(model.data(observed, problem), key), max_iterations, model.solver.first_damping, model.solver.keeps_best)
+
+    return jax.vmap(one)(observed, keys)
+
+
+@partial(jax.jit, static_argnums=0)
+def _run(model: _Model, observed: Observed, problem: Problem, run: Progress, limit: Any, goal: Any, tolerance: Any) -> tuple[Progress, Any]:
+    def one(observed: Observed, run: Progress, limit: Any, goal: Any) -> tuple[Progress, Any]:
+        run = iterate(model.solver, model.data(observed, problem), run, limit, tolerance)
+        return run, (run.iteration < goal) & (run.change > tolerance) & jnp.isfinite(run.change)
+
+    return _mapped(one)(observed, run, limit, goal)
+
+
+def _mapped(function: Any) -> Any:
+    """vmap over the leading axis; a batch of one runs as itself, without the cost of batched branches and loops."""
+
+    def call(*arguments: Any) -> Any:
+        if jax.tree.leaves(arguments)[0].shape[0] > 1:
+            return jax.vmap(function)(*arguments)
+        return jax.tree.map(lambda value: value[None], function(*jax.tree.map(lambda value: value[0], arguments)))
+
+    return call
+
+
+@partial(jax.jit, static_argnums=0)
+def _inspect(model: _Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
+    def one(observed: Observed, run: Progress) -> _Verdict:
+        data = model.data(observed, problem)
+        weak = jnp.mean(data.start.variance) > _WEAK_HINT * data.prior.F.second_moment()
+        return _Verdict(checks(data, run.state).trouble, -model.solver.cost(data, run.state), weak)
+
+    return _mapped(one)(observed, run)
+
+
+@partial(jax.jit, static_argnums=0)
+def _repair(model: _Model, observed: Observed, problem: Problem, run: Progress, again: Any, reheat: Any) -> Progress:
+    def one(observed: Observed, run: Progress, again: Any) -> Progress:
+        data = model.data(observed, problem)
+        mended = mend(data, run.state, checks(data, run.state), reheat)
+        state = jax.tree.map(lambda new, old: jnp.where(again, new, old), mended, run.state)
+        change = jnp.where(again, jnp.inf, 0.0).astype(run.change.dtype)
+        return run._replace(state=state, change=change, epoch_start=run.iteration)
+
+    return _mapped(one)(observed, run, again)
+
+
+@jax.jit
+def _keep_better(kept: Progress, run: Progress, kept_verdict: _Verdict, verdict: _Verdict) -> Progress:
+    better = (verdict.free_entropy > kept_verdict.free_entropy) | ~jnp.isfinite(kept_verdict.free_entropy)
+    return jax.tree.map(lambda new, old: jnp.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), new, old), run, kept)
+
+
+def _in_order(model: _Model, observed: Observed, problem: Problem, run: Progress) -> tuple[Progress, bool]:
+    """Y does not see the order and signs of the atoms, only F' does: move each to the place where F' fits it best."""
+    overlap = np.asarray(_overlap_with_hint(model, observed, problem, run.state.F.mean))
+    size, N, _ = overlap.shape
+    place, sign = np.tile(np.arange(N), (size, 1)), np.ones((size, N))
+    for k in range(size):
+        if np.isfinite(overlap[k]).all():
+            rows, columns = linear_sum_assignment(-np.abs(overlap[k]))
+            place[k, columns] = rows
+            sign[k] = np.where(overlap[k][place[k], np.arange(N)] < 0, -1.0, 1.0)
+    moved = (place != np.arange(N)).any(axis=1) | (sign < 0).any(axis=1)
+    if not moved.any():
+        return run, False
+    return _reorder(run, jnp.asarray(place), jnp.asarray(sign, run.state.g.dtype), jnp.asarray(moved)), True
+
+
+@partial(jax.jit, static_argnums=0)
+def _overlap_with_hint(model: _Model, observed: Observed, problem: Problem, F: Any) -> Any:
+    return _mapped(lambda observed, F: F.T @ model.data(observed, problem).start.mean)(observed, F)
+
+
+@jax.jit
+def _reorder(run: Progress, place: Any, sign: Any, moved: Any) -> Progress:
+    def one(run: Progress, place: Any, sign: Any, moved: Any) -> Progress:
+        plain = rescaled(run.state)
+        F, X = plain.F, plain.X
+        state = plain._replace(
+            F=F._replace(mean=F.mean[:, place] * sign, variance=F.variance[:, place]),
+            X=X._replace(mean=X.mean[place] * sign[:, None], variance=X.variance[place]),
+            nonzeros=plain.nonzeros[place],
+        )
+        return run._replace(state=state, change=jnp.where(moved, jnp.inf, run.change), epoch_start=run.iteration)
+
+    return _mapped(one)(run, place, sign, moved)
+
+
+def _solution(model: _Model, observed: Observed, problem: Problem, run: Progress, tolerance: float) -> Solution:
+    solution = jax.tree.map(np.asarray, _conclude(model, observed, problem, run, tolerance))
+    return solution._replace(status=np.array(STATUSES)[solution.status])
+
+
+@partial(jax.jit, static_argnums=0)
+def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress, tolerance: Any) -> Solution:
+    def one(observed: Observed, run: Progress) -> Solution:
+        data = model.data(observed, problem)
+        solver = model.solver
+
+        def summary(state: Any) -> tuple[Any, Any, Any]:
+            marginal = solver.marginals(data, state) if hasattr(solver, "marginals") else rescaled(state)
+            error = data.Y - marginal.F.mean @ marginal.X.mean / jnp.sqrt(1.0 * model.N).astype(data.Y.dtype)
+            error = error if data.mask is None else error * data.mask
+            return marginal, jnp.mean(error**2) / jnp.mean(data.seen_by_signal), -solver.cost(data, marginal)
+
+        last, residual, phi = summary(run.state)
+        # The best state for a run that came apart: the kept one, or where it started if that is not finite either.
+        fallback = summary(run.best) if solver.keeps_best else summary(solver.init(data, jax.random.key(0)))
+        finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(last.X.variance)) & jnp.all(jnp.isfinite(last.F.variance))
+        exploded = solver.keeps_best & (jnp.median(run.state.square) > _EXPLODED * run.best_level)
+        good = finite & ~exploded
+        state, residual, phi = jax.tree.map(lambda a, b: jnp.where(good, a, b), (last, residual, phi), fallback)
+        settled = run.change <= tolerance
+        code = jnp.where(~good, 2, jnp.where(~settled, 0, 1))
+        if solver.repair:
+            code = jnp.where((code == 1) & checks(data, state).trouble, 3, code)
+        return Solution(
+            Pair(state.F.mean, state.X.mean), Pair(state.F.variance, state.X.variance), code, run.iteration, residual, phi, run.trace
+        )
+
+    return _mapped(one)(observed, run)
+
+
+# A run whose residual ends this many times above its best has come apart.
+_EXPLODED = 100.0

@@ -1,0 +1,141 @@
+"""How the variance of y - omega is shared among entries, and what follows for the messages' precisions.
+
+With z = F X/sqrt(N), means and variances s (of F) and c (of X), exact sums over an index cost a matrix product each. Sharing the variance among the
+entries of a column of Y turns them into products with a vector, and still knows each signal's and each atom's own size. A structure offers
+
+`prepare`    what is needed of F, computed once an iteration
+`average`    mean over the observed entries that share a variance
+`spread`     the parts of Var[z]: from X (mean^2 c), from F (s mean^2), and from both (s c)
+`to_signals` precision of the message to X, and the part of it that is the echo of X in F, sum of s g^2
+`to_matrix`  the same for F; additive over signals
+
+where `g2` is the measured square of g = (y - omega)/V and `inverse` is 1/V. `local` says whether a signal's variance depends on that signal alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from ..priors.base import Moments
+from .data import Data
+
+
+class Spread(NamedTuple):
+    """The parts of the variance of z: from the uncertainty of X, of F, and of both together."""
+
+    X: Any
+    F: Any
+    both: Any
+
+
+class Precision(NamedTuple):
+    """Precision of a message, and the part of it that is the estimate's own echo."""
+
+    precision: Any
+    echo: Any
+
+
+class Squares(NamedTuple):
+    """Mean squares and variances of F, averaged as the structure wants them."""
+
+    mean2: Any
+    variance: Any
+
+
+class Scalar:
+    """One variance for all: the paper's choice."""
+
+    local = False
+
+    @staticmethod
+    def prepare(F: Moments) -> Squares:
+        return Squares(jnp.mean(F.mean**2), jnp.mean(F.variance))
+
+    @staticmethod
+    def average(data: Data, values: Any) -> Any:
+        return jnp.mean(values) / jnp.mean(data.seen_by_signal)
+
+    @staticmethod
+    def spread(F: Squares, X: Moments) -> Spread:
+        c, x2 = jnp.mean(X.variance), jnp.mean(X.mean**2)
+        return Spread(F.mean2 * c, F.variance * x2, F.variance * c)
+
+    @staticmethod
+    def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
+        M, N, _ = data.sizes
+        rate = M / N * jnp.mean(data.seen_by_signal)
+        return Precision(rate * F.mean2 * inverse, rate * F.variance * g2)
+
+    @staticmethod
+    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> Precision:
+        _, N, P = data.sizes
+        rate = P / N * jnp.mean(data.seen_by_signal)
+        return Precision(rate * jnp.mean(X.mean**2) * inverse, rate * jnp.mean(X.variance) * g2)
+
+
+class RowColumn:
+    """A variance for each signal, and precisions that know each atom: the sums are products with a vector."""
+
+    local = True
+
+    @staticmethod
+    def prepare(F: Moments) -> Squares:
+        return Squares(jnp.mean(F.mean**2, axis=0), jnp.mean(F.variance, axis=0))
+
+    @staticmethod
+    def average(data: Data, values: Any) -> Any:
+        return jnp.mean(values, axis=0) / data.seen_by_signal
+
+    @staticmethod
+    def spread(F: Squares, X: Moments) -> Spread:
+        N = X.mean.shape[0]
+        return Spread(F.mean2 @ X.variance / N, F.variance @ X.mean**2 / N, F.variance @ X.variance / N)
+
+    @staticmethod
+    def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
+        M, N, _ = data.sizes
+        rate = M / N * data.seen_by_signal
+        return Precision(F.mean2[:, None] * (rate * inverse), F.variance[:, None] * (rate * g2))
+
+    @staticmethod
+    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> Precision:
+        N = X.mean.shape[0]
+        return Precision(X.mean**2 @ inverse / N * data.seen_by_row, X.variance @ g2 / N * data.seen_by_row)
+
+
+class Entry:
+    """A variance for each entry of Y: exact sums, six more matrix products an iteration."""
+
+    local = True
+
+    @staticmethod
+    def prepare(F: Moments) -> Squares:
+        return Squares(F.mean**2, F.variance)
+
+    @staticmethod
+    def average(data: Data, values: Any) -> Any:
+        return jnp.broadcast_to(RowColumn.average(data, values), data.Y.shape)
+
+    @staticmethod
+    def spread(F: Squares, X: Moments) -> Spread:
+        N = X.mean.shape[0]
+        return Spread(F.mean2 @ X.variance / N, F.variance @ X.mean**2 / N, F.variance @ X.variance / N)
+
+    @staticmethod
+    def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
+        N = F.mean2.shape[1]
+        return Precision(F.mean2.T @ _seen(data, inverse) / N, F.variance.T @ _seen(data, g2) / N)
+
+    @staticmethod
+    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> Precision:
+        N = X.mean.shape[0]
+        return Precision(_seen(data, inverse) @ (X.mean**2).T / N, _seen(data, g2) @ X.variance.T / N)
+
+
+def _seen(data: Data, values: Any) -> Any:
+    return values if data.mask is None else values * data.mask
+
+
+STRUCTURES: dict[str, Any] = {"scalar": Scalar, "row-column": RowColumn, "entry": Entry}
