@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from conftest import Done
+
+Run = Callable[..., Done]
 
 THEORY = {"--alpha": "0.5", "--pi": "3", "--rho": "0.2", "--eta": "1", "--delta": "0"}
 DIAGRAM = {"--alpha": "0.5", "--delta": "0", "--eta": "1,inf", "--rho": "0.1:0.4:3", "--out": "out"}
@@ -35,47 +40,8 @@ CASES = [
 ]
 
 
-# One process for all the cases: each costs an import of JAX otherwise. Every case is still a whole run of main().
-RUNNER = """
-import contextlib, io, json, sys, traceback
-from spinodal.cli import main
-for line in sys.stdin:
-    out, err, code = io.StringIO(), io.StringIO(), None
-    sys.argv = ["spinodal", *json.loads(line)]
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code
-        except BaseException:
-            traceback.print_exc()
-            code = 1
-    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory: pytest.TempPathFactory):
-    import json
-
-    where = tmp_path_factory.mktemp("empty")
-    process = subprocess.Popen([sys.executable, "-c", RUNNER], cwd=where, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def run(words: list[str]) -> tuple[int, str, str, Path]:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(words) + "\n")
-        process.stdin.flush()
-        code, out, err = json.loads(process.stdout.readline())
-        return code, out, err, where
-
-    yield run
-    process.stdin.close()
-    process.wait(timeout=30)
-
-
-def assert_refused(result: tuple[int, str, str, Path], word: str) -> None:
-    code, out, err, where = result
+def assert_refused(done: Done, word: str, where: Path) -> None:
+    code, out, err = done
     assert code == 2, err
     assert out == ""
     assert err.count("\n") == 1  # one line ...
@@ -86,10 +52,13 @@ def assert_refused(result: tuple[int, str, str, Path], word: str) -> None:
     assert list(where.iterdir()) == []
 
 
+def flat(options: dict[str, str]) -> list[str]:
+    return [part for pair in options.items() for part in pair]
+
+
 @pytest.mark.parametrize(("command", "option", "value", "word"), CASES)
-def test_refused_in_one_sentence(runner, command: str, option: str, value: str, word: str) -> None:
-    options = {**DEFAULTS[command], option: value}
-    assert_refused(runner([command, *(part for pair in options.items() for part in pair)]), word)
+def test_refused_in_one_sentence(spinodal_command: Run, tmp_path: Path, command: str, option: str, value: str, word: str) -> None:
+    assert_refused(spinodal_command(command, *flat({**DEFAULTS[command], option: value})), word, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -101,32 +70,28 @@ def test_refused_in_one_sentence(runner, command: str, option: str, value: str, 
         (["theory", "--alpha", "0.5"], "--pi"),
     ],
 )
-def test_unknown_and_missing_names(runner, words: list[str], word: str) -> None:
-    assert_refused(runner(words), word)
+def test_unknown_and_missing_names(spinodal_command: Run, tmp_path: Path, words: list[str], word: str) -> None:
+    assert_refused(spinodal_command(*words), word, tmp_path)
 
 
-def test_a_directory_that_can_not_be_written(runner, tmp_path: Path) -> None:
-    blocked = tmp_path / "a file"
+def test_a_directory_that_can_not_be_written(spinodal_command: Run, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    blocked = tmp_path_factory.mktemp("elsewhere") / "a file"
     blocked.write_text("in the way")
-    for command in ("diagram", "curve"):
-        options = {**DEFAULTS[command], "--out": str(blocked / "out")}
-        assert_refused(runner([command, *(part for pair in options.items() for part in pair)]), "out")
-    options = {**SAMPLE, "--out": str(blocked / "i.npz")}
-    assert_refused(runner(["sample", *(part for pair in options.items() for part in pair)]), "out")
-    assert_refused(runner(["reproduce", "fig3", "--out", str(blocked)]), "out")
+    for command, name in (("diagram", "out"), ("curve", "out"), ("sample", "i.npz")):
+        assert_refused(spinodal_command(command, *flat({**DEFAULTS[command], "--out": str(blocked / name)})), "out", tmp_path)
+    assert_refused(spinodal_command("reproduce", "fig3", "--out", str(blocked)), "out", tmp_path)
     assert blocked.read_text() == "in the way"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_directory(runner, tmp_path: Path) -> None:
-    locked = tmp_path / "locked"
+def test_a_read_only_directory(spinodal_command: Run, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    locked = tmp_path_factory.mktemp("elsewhere") / "locked"
     locked.mkdir(mode=0o500)
-    assert_refused(runner(["reproduce", "fig3", "--out", str(locked)]), "out")
+    assert_refused(spinodal_command("reproduce", "fig3", "--out", str(locked)), "out", tmp_path)
     assert list(locked.iterdir()) == []
 
 
 def test_the_real_command_exits_with_two(tmp_path: Path) -> None:
-    words = [part for pair in {**THEORY, "--rho": "1.2"}.items() for part in pair]
-    command = [sys.executable, "-c", "from spinodal.cli import main; main()", "theory", *words]
+    command = [sys.executable, "-c", "from spinodal.cli import main; main()", "theory", *flat({**THEORY, "--rho": "1.2"})]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert_refused((done.returncode, done.stdout, done.stderr, tmp_path), "rho must be a number in (0, 1), but 1.2 was given")
+    assert_refused(Done(done.returncode, done.stdout, done.stderr), "rho must be a number in (0, 1), but 1.2 was given", tmp_path)

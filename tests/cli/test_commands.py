@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,19 @@ import pytest
 import xarray
 
 import spinodal as sp
+from conftest import Done
+
+Run = Callable[..., Done]
 
 
-def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from spinodal.cli import main; main()", *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+def answer(done: Done) -> Any:
+    assert done.code == 0, done.err
+    return json.loads(done.out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
 
 
-def answer(*words: str, cwd: Path) -> Any:
-    done = run(*words, "--json", cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
-
-
-def test_theory_json_has_the_promised_keys_and_values(tmp_path: Path) -> None:
+def test_theory_json_has_the_promised_keys_and_values(spinodal_command: Run, tmp_path: Path) -> None:
     point = ("--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "1e-6")
-    result = answer("theory", *point, cwd=tmp_path)
+    result = answer(spinodal_command("theory", *point, "--json"))
     promised = {"alpha", "pi", "rho", "eta", "delta", "pi_star", "pi_spinodal", "phase", "bayes", "amp", "fixed_points"}
     assert promised <= set(result)
     assert set(result) - promised <= {"observed"}
@@ -43,20 +41,20 @@ def test_theory_json_has_the_promised_keys_and_values(tmp_path: Path) -> None:
     assert isinstance(result["amp"]["iterations"], int)
 
 
-def test_theory_json_words_for_what_is_not_a_number(tmp_path: Path) -> None:
-    exact = answer("theory", "--alpha", "0.5", "--pi", "5", "--rho", "0.2", "--eta", "inf", "--delta", "0", cwd=tmp_path)
+def test_theory_json_words_for_what_is_not_a_number(spinodal_command: Run, tmp_path: Path) -> None:
+    exact = answer(spinodal_command("theory", "--alpha", "0.5", "--pi", "5", "--rho", "0.2", "--eta", "inf", "--delta", "0", "--json"))
     assert exact["eta"] == "inf"
     assert exact["bayes"] == {"mse_F": 0.0, "mse_X": 0.0, "free_entropy": "inf"}
     assert exact["phase"] == "easy"
-    smooth = answer("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "0.1", cwd=tmp_path)
+    smooth = answer(spinodal_command("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "0.1", "--json"))
     assert smooth["pi_spinodal"] is None
 
 
-def test_theory_table_is_readable(tmp_path: Path) -> None:
-    done = run("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "1e-6", cwd=tmp_path)
-    assert done.returncode == 0
+def test_theory_table_is_readable(spinodal_command: Run, tmp_path: Path) -> None:
+    done = spinodal_command("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "1e-6")
+    assert done.code == 0
     for word in ("hard", "Bayes-optimal", "AMP", "iterations", "unstable"):
-        assert word in done.stdout
+        assert word in done.out
 
 
 def assert_figure_files(directory: Path, stem: str) -> xarray.Dataset:
@@ -67,9 +65,9 @@ def assert_figure_files(directory: Path, stem: str) -> xarray.Dataset:
         return dataset.load()
 
 
-def test_diagram_writes_its_four_files(tmp_path: Path) -> None:
+def test_diagram_writes_its_four_files(spinodal_command: Run, tmp_path: Path) -> None:
     words = ("--alpha", "0.5", "--delta", "1e-6", "--eta", "0.1,inf", "--rho", "0.05:0.45:5", "--out", "new/place")
-    files = answer("diagram", *words, cwd=tmp_path)["files"]
+    files = answer(spinodal_command("diagram", *words, "--json"))["files"]
     assert len(files) == 4
     dataset = assert_figure_files(tmp_path / "new/place", "diagram")
     assert dict(dataset.sizes) == {"eta": 2, "rho": 5}
@@ -78,18 +76,18 @@ def test_diagram_writes_its_four_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "new/place").iterdir()) == [f"diagram.{end}" for end in ("csv", "nc", "png", "svg")]
 
 
-def test_curve_writes_its_four_files(tmp_path: Path) -> None:
-    done = run("curve", "--alpha", "0.5", "--rho", "0.2", "--delta", "0", "--eta", "0.01,1", "--pi", "1:5:9", "--out", ".", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_curve_writes_its_four_files(spinodal_command: Run, tmp_path: Path) -> None:
+    done = spinodal_command("curve", "--alpha", "0.5", "--rho", "0.2", "--delta", "0", "--eta", "0.01,1", "--pi", "1:5:9", "--out", ".")
+    assert done.code == 0, done.err
     dataset = assert_figure_files(tmp_path, "curve")
     assert {"bayes_mse_X", "bayes_mse_F", "amp_mse_X", "amp_mse_F"} <= set(dataset.data_vars)
     assert dict(dataset.sizes) == {"eta": 2, "pi": 9}
 
 
 @pytest.mark.parametrize("eta", ["0.5", "inf"])
-def test_sample_writes_plain_arrays(tmp_path: Path, eta: str) -> None:
+def test_sample_writes_plain_arrays(spinodal_command: Run, tmp_path: Path, eta: str) -> None:
     words = ("--n", "20", "--alpha", "0.5", "--pi", "2", "--rho", "0.2", "--eta", eta, "--delta", "0.01", "--seed", "4", "--out", "a/i.npz")
-    answer("sample", *words, cwd=tmp_path)
+    answer(spinodal_command("sample", *words, "--json"))
     with np.load(tmp_path / "a/i.npz", allow_pickle=False) as file:
         assert {"Y", "F_prime", "F", "X", "parameters"} <= set(file.files)
         about = json.loads(str(file["parameters"]))
@@ -101,8 +99,8 @@ def test_sample_writes_plain_arrays(tmp_path: Path, eta: str) -> None:
     assert about["eta"] == ("inf" if eta == "inf" else 0.5)
 
 
-def test_reproduce_all_draws_three_figures(tmp_path: Path) -> None:
-    files = {Path(name).name for name in answer("reproduce", "all", "--out", "figures", cwd=tmp_path)["files"]}
+def test_reproduce_all_draws_three_figures(spinodal_command: Run, tmp_path: Path) -> None:
+    files = {Path(name).name for name in answer(spinodal_command("reproduce", "all", "--out", "figures", "--json"))["files"]}
     assert {"fig1.png", "fig1.svg", "fig1.nc", "fig1.csv", "fig2.png", "fig2.nc", "fig3.png", "fig3.svg"} <= files
     figure1 = assert_figure_files(tmp_path / "figures", "fig1")
     # Known at eta = inf, rho = 0.2 and alpha = 0.5 (tests/golden/theory.json).
@@ -111,24 +109,15 @@ def test_reproduce_all_draws_three_figures(tmp_path: Path) -> None:
     assert_figure_files(tmp_path / "figures", "fig2")
 
 
-HEAVY = ("jax", "scipy", "matplotlib", "xarray", "numpy")
+HEAVY = {"jax", "scipy", "matplotlib", "xarray"}
+REPORT = "import atexit, json, sys; atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr)); "
+HELP = "from spinodal.cli import main; sys.argv = ['spinodal', '--help']; main()"
 
 
-@pytest.mark.parametrize(
-    "code", ["import spinodal; spinodal.__version__; dir(spinodal)", "import sys; sys.argv = ['spinodal', '--help']; main()"]
-)
+@pytest.mark.parametrize("code", ["import spinodal; dir(spinodal)", HELP], ids=["import", "help"])
 def test_nothing_heavy_is_imported_before_it_is_needed(tmp_path: Path, code: str) -> None:
-    program = f"""
-import atexit, sys
-def report():
-    print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
-atexit.register(report)
-if "main" in {code!r}:
-    from spinodal.cli import main
-{code}
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
-    imported = json.loads(done.stderr.strip().splitlines()[-1].replace("'", '"'))
-    assert set(imported) & {"jax", "scipy", "matplotlib", "xarray"} == set()
-    if "help" in code:
-        assert "reproduce" in done.stdout
+    done = subprocess.run([sys.executable, "-c", REPORT + code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    imported = set(json.loads(done.stderr))
+    assert "spinodal" in imported
+    assert imported & HEAVY == set()
+    assert ("reproduce" in done.stdout) == (code == HELP)
