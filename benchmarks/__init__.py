@@ -1,0 +1,1 @@
+"""Benchmarks: each prints its ratios, measured in one run. `python -m benchmarks [name ...]`."""
