@@ -16,6 +16,8 @@ _WHERE = {
     "pair": ("Pair",),
     "priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
     "problem": ("Instance", "Observed", "Problem", "sample"),
+    "scoring": ("Score", "calibration", "scale_floor", "score"),
+    "solvers": ("AMP", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "solve"),
     "theory": (
         "amp_mse",
         "bayes_mmse",
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from .pair import Pair
     from .priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
     from .problem import Instance, Observed, Problem, sample
+    from .scoring import Score, calibration, scale_floor, score
+    from .solvers import AMP, MUAMP, BiGAMP, Lasso, Oracle, RelaxedBP, Solution, solve
     from .theory import (
         amp_mse,
         bayes_mmse,

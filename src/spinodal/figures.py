@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from .problem import Problem
+from .pair import Pair
+from .problem import Instance, Problem
+from .scoring import calibration, fit_scales
 from .theory import effective_potential, fixed_point_curve, outcomes, state_evolution
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import xarray
+
+    from .solvers import Solution
 
 # Okabe and Ito's colours, in the order used here.
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#666666"
 LINES = (BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION)
 PHASE_COLOURS = {"impossible": "#e8e8e8", "hard": "#fbe3c8", "easy": "#dff0e6"}
+# Bins of fewer entries are too noisy to draw.
+_ENOUGH_ENTRIES = 30
 CAVEAT = "Replica and state-evolution predictions: not proven, and not exact at extensive rank."
 
 
@@ -165,6 +173,72 @@ def explain_figure(problem: Problem) -> Figure:
     iterations.set(xlabel="iteration + 1", ylabel="mean squared error", title="state evolution, uninformed start")
     iterations.legend(fontsize=8)
     for axis in axes:
+        axis.title.set_fontsize(10)
+    _caption(figure)
+    return figure
+
+
+def figure_4_figure(panels: Sequence[xarray.Dataset]) -> Figure:
+    """Figure 4: errors of AMP at several sizes against the Bayes-optimal ones; D raw and with scales fitted, and E."""
+    figure, axes = _figure(12.0, 3.9 * len(panels), len(panels), 3, squeeze=False)
+    columns = (
+        ("mse_F", "F", "D (matrix), raw"),
+        ("mse_F_scaled", "F", "D, atoms' scales fitted"),
+        ("mse_X_scaled", "X", "E (signals), scales fitted"),
+    )
+    for row, data in zip(axes, panels, strict=True):
+        for axis, (name, factor, title) in zip(row, columns, strict=True):
+            axis.semilogy(data.pi, data[f"bayes_mse_{factor}"], color="black", lw=1.5, label="Bayes")
+            axis.semilogy(data.pi, data[f"amp_mse_{factor}"], color="black", ls=":", lw=1.5, label="AMP, N to infinity")
+            for n, colour in zip(data.N.values, LINES, strict=False):
+                here = data.sel(N=n)
+                middle = here[name].median("instance")
+                low, high = middle - here[name].min("instance"), here[name].max("instance") - middle
+                axis.errorbar(here.pi, middle, yerr=[low, high], color=colour, marker="o", ms=4, lw=0.8, capsize=2, label=f"N = {n}")
+                if name == "mse_F":
+                    axis.semilogy(here.pi, here.amp_mse_F + here.scale_floor, color=colour, ls="--", lw=0.8)
+            axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel="mean squared error")
+            axis.set_title(title, fontsize=10)
+        row[0].set_ylabel(
+            rf"$\eta = {data.attrs['eta']:g}$, $\alpha = {data.attrs['alpha']:g}$, $\Delta = {data.attrs['noise_variance']:g}$"
+            "\nmean squared error"
+        )
+    axes[0, 0].legend(fontsize=7)
+    figure.suptitle("Points: median and range over instances. Dashed: prediction plus the floor set by the atoms' free scales.", fontsize=9)
+    _caption(figure)
+    return figure
+
+
+def recovery_figure(problem: Problem, instance: Instance, solution: Solution) -> Figure:
+    """One instance: the level of the residuals as the iterations go, X against the truth, and reported against actual errors."""
+    figure, (progress, recovered, reported) = _figure(11.0, 3.6, 1, 3)
+    steps = np.arange(1, int(solution.iterations) + 1)
+    predicted = outcomes([problem])[0].amp.mse
+    power = problem.prior.F.second_moment() * predicted.X + problem.prior.X.second_moment() * predicted.F
+    progress.semilogy(steps, solution.trace.level[: steps.size], color=BLUE, label="variance of the residuals")
+    progress.axhline(float(problem.channel.variance + power), color="black", ls=":", label="predicted end")
+    progress.set(xlabel="iteration", ylabel="squared units of Y", title=f"AMP: {solution.status}")
+    progress.legend(fontsize=8)
+
+    fitted = fit_scales(Pair(*solution.mean), instance.truth.F)
+    shown = np.random.default_rng(0).choice(instance.truth.X.size, min(4000, instance.truth.X.size), replace=False)
+    recovered.scatter(instance.truth.X.ravel()[shown], fitted.X.ravel()[shown], s=4, color=GREEN, alpha=0.5, lw=0, rasterized=True)
+    ends = [float(instance.truth.X.min()), float(instance.truth.X.max())]
+    recovered.plot(ends, ends, color=GREY, lw=0.8)
+    recovered.set(xlabel="true X", ylabel="recovered X", title="signals, scales fitted")
+
+    k = np.sum(solution.mean.F * instance.truth.F, axis=0) / np.sum(solution.mean.F**2, axis=0)
+    for mean, variance, truth, colour, name in (
+        (fitted.F, solution.variance.F * k**2, instance.truth.F, ORANGE, "F"),
+        (fitted.X, solution.variance.X / k[:, None] ** 2, instance.truth.X, BLUE, "X"),
+    ):
+        bins = calibration(mean, variance, truth)
+        enough = bins.entries > _ENOUGH_ENTRIES
+        reported.loglog(bins.reported[enough], bins.actual[enough], "o-", ms=4, color=colour, label=name)
+    reported.plot(reported.get_xlim(), reported.get_xlim(), color=GREY, lw=0.8, label="perfect")
+    reported.set(xlabel="reported variance", ylabel="actual squared error", title="calibration of the uncertainties")
+    reported.legend(fontsize=8)
+    for axis in (progress, recovered, reported):
         axis.title.set_fontsize(10)
     _caption(figure)
     return figure

@@ -102,20 +102,55 @@ def sample(
 
 
 @app.command()
+def solve(
+    file: Annotated[str, typer.Argument(metavar="FILE.npz", help="Arrays Y and F_prime; mask, F and X if there are.")],
+    out: Annotated[str, typer.Option(metavar="SOL.npz", help="Where to write F_mean, F_var, X_mean, X_var and the trace.")],
+    method: Annotated[str, typer.Option(metavar="NAME", help="amp, relaxed-bp, mu-amp, big-amp or lasso.")] = "amp",
+    rho: Annotated[str | None, typer.Option(metavar="R", help="Density of X; taken from the file if it says.")] = None,
+    delta: Annotated[str | None, typer.Option(metavar="D", help="Noise variance; taken from the file if it says.")] = None,
+    eta: Annotated[str | None, typer.Option(metavar="E", help="Error of F_prime; taken from the file if it says.")] = None,
+    n_atoms: Annotated[int | None, typer.Option(metavar="N", help="Number of atoms, where there is no F_prime to tell.")] = None,
+    max_iter: Annotated[int, typer.Option(metavar="T", help="Most iterations.")] = 10_000,
+    seed: Annotated[int, typer.Option(metavar="S", help="Seed of whatever is random.")] = 0,
+    float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Recover F and X from a file of measurements, with their uncertainties."""
+    from . import solve_command
+
+    solve_command.solve(
+        file=file,
+        method=method,
+        rho=rho,
+        delta=delta,
+        eta=eta,
+        n_atoms=n_atoms,
+        max_iter=max_iter,
+        seed=seed,
+        float32=float32,
+        out=out,
+        as_json=json,
+    )
+
+
+@app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(metavar="fig1|fig2|fig3|all", help="Which figure of the paper.")],
+    what: Annotated[str, typer.Argument(metavar="fig1|fig2|fig3|fig4|all", help="Which figure of the paper.")],
     out: OutDir,
+    fast: Annotated[bool, typer.Option("--fast", help="fig4 at small sizes only, with fewer points and seeds.")] = False,
+    sizes: Annotated[str | None, typer.Option(metavar="N1,N2,..", help="Sizes N of fig4.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="K", help="Instances per point of fig4.")] = None,
     json: AsJson = False,
 ) -> None:
     """Draw the figures of the paper again, with their data."""
     from . import reproduce as figures
 
-    figures.reproduce(what, out=out, as_json=json)
+    figures.reproduce(what, out=out, as_json=json, fast=fast, sizes=sizes, seeds=seeds)
 
 
 @app.command()
 def demo(out: OutDir = "out") -> None:
-    """A phase diagram and one point of it explained."""
+    """A phase diagram, one point of it explained, and one instance recovered."""
     from . import reproduce as figures
 
     figures.demo(out=out)

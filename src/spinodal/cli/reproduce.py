@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from .. import figures
-from ..errors import check_choice
-from ..problem import Problem
-from ..theory import error_curves, outcomes, phase_diagram, pi_star, spinodal
+from ..errors import check_choice, check_count
+from ..problem import Problem, sample
+from ..theory import amp_mse, error_curves, outcomes, phase_diagram, pi_star, spinodal
 from . import output
+from .parsing import numbers
 
 
 def _fig1(directory: Path, progress: Callable[[int, int], None]) -> list[Path]:
@@ -33,14 +34,54 @@ def _fig3(directory: Path, progress: Callable[[int, int], None]) -> list[Path]:
     return output.save_figure(figures.factor_graph_figure(N=3, M=2, P=2), directory, "fig3")
 
 
+# Figure 4: where pi is sampled, at which sizes and how often; the largest size asks for an accelerator.
+_PI_4 = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
+_PI_4_FAST = (1.5, 3.0, 5.0)
+_SIZES_4, _SIZES_4_FAST, _SIZE_4_ACCELERATED = (100, 200, 400), (50, 100), 1000
+_SEEDS_4, _SEEDS_4_FAST = 4, 2
+
+
+def _fig4(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> list[Path]:
+    """AMP against the Bayes-optimal error at several sizes, both panels."""
+    import jax
+
+    from ..experiments import FIGURE_4, figure_4
+
+    accelerated = () if jax.default_backend() == "cpu" else (_SIZE_4_ACCELERATED,)
+    chosen = tuple(int(n) for n in numbers("sizes", sizes)) if sizes else _SIZES_4_FAST if fast else _SIZES_4 + accelerated
+    for n in chosen:
+        check_count("sizes", n, 2)
+    instances = seeds if seeds is not None else _SEEDS_4_FAST if fast else _SEEDS_4
+    check_count("seeds", instances)
+    pi = _PI_4_FAST if fast else _PI_4
+    paths: list[Path] = []
+    panels = []
+    with output.progress_bar("fig4") as progress:
+        total, done = len(FIGURE_4) * len(chosen) * len(pi), 0
+
+        def tick() -> None:
+            nonlocal done
+            done += 1
+            progress(done, total)
+
+        for panel in range(len(FIGURE_4)):
+            panels.append(figure_4(panel, sizes=chosen, pi=pi, instances=instances, progress=tick))
+            # Each panel is saved as soon as it is done, so that an interruption loses one panel at most.
+            paths += output.save_dataset(panels[-1], directory, f"fig4_{'ab'[panel]}")
+    return output.save_figure(figures.figure_4_figure(panels), directory, "fig4") + paths
+
+
 FIGURES: dict[str, Callable[[Path, Callable[[int, int], None]], list[Path]]] = {"fig1": _fig1, "fig2": _fig2, "fig3": _fig3}
 
 
-def reproduce(what: str, *, out: str, as_json: bool) -> None:
-    check_choice("the figure", what, (*FIGURES, "all"))
+def reproduce(what: str, *, out: str, as_json: bool, fast: bool = False, sizes: str | None = None, seeds: int | None = None) -> None:
+    check_choice("the figure", what, (*FIGURES, "fig4", "all"))
     directory = output.writable_directory("out", out)
     paths: list[Path] = []
-    for name in FIGURES if what == "all" else [what]:
+    for name in [*FIGURES, "fig4"] if what == "all" else [what]:
+        if name == "fig4":
+            paths += _fig4(directory, fast, sizes, seeds)
+            continue
         with output.progress_bar(name) as progress:
             paths += FIGURES[name](directory, progress)
     output.report_files(paths, as_json)
@@ -57,5 +98,24 @@ def demo(*, out: str) -> None:
     print(f"   Exact recovery would be possible above pi* = {pi_star(problem):.4g}; AMP gets there above {spinodal(problem):.4g}.")
     print(f"   So pi = 3 is {outcome.phase}: the best error on X is {outcome.bayes.mse.X:.2g}, AMP stops at {outcome.amp.mse.X:.2g}.")
     paths += output.save_figure(figures.explain_figure(problem), directory, "explained")
+    paths += _recovered(directory)
+    print("Figures and data:")
     for path in paths:
         print(f"   {path}")
+
+
+def _recovered(directory: Path) -> list[Path]:
+    """One instance with a matrix known to 30%, recovered by AMP, against its prediction."""
+    from ..scoring import scale_floor, score
+    from ..solvers import solve
+
+    problem = Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=0.1, noise_variance=1e-8)
+    n = 200
+    print(f"3. One instance recovered: N = {n}, alpha = 0.5, rho = 0.1, pi = 5, eta = 0.1, Delta = 1e-8.")
+    instance = sample(problem, n, seed=1)
+    solution = solve(instance.observed, problem)
+    found, expected = score(solution.mean, instance.truth), amp_mse(problem).mse
+    print(f"   AMP {solution.status} in {solution.iterations} iterations.")
+    print(f"   Error on F: {found.mse_scaled.F:.3g} with the atoms' scales fitted (predicted {expected.F:.3g}),")
+    print(f"   {found.mse.F:.3g} raw (predicted {expected.F + scale_floor(problem, n):.3g}: Y does not fix the scales).")
+    return output.save_figure(figures.recovery_figure(problem, instance, solution), directory, "recovered")

@@ -1,8 +1,9 @@
 """Approximate message passing for F and X together: the paper's algorithm, Eqs. (13)-(21), and what makes it converge.
 
-As printed (with the misprints mended), parallel updates of F and X from one shared variance diverge at any size one can run. Four changes cure it, none of
-which changes the fixed points that the state evolution describes: a variance for each signal and each atom, raised to a share of the measured residual;
-Onsager gains kept in [0, 1]; damping; and a gauge step that holds each atom's scale at its posterior mode. `AMP.as_printed()` is the literal version.
+As printed (with the misprints mended), parallel updates of F and X from one shared variance diverge at any size one can run. Four changes
+cure it, none of which changes the fixed points that the state evolution describes: a variance for each signal and each atom, raised to a
+share of the measured residual; Onsager gains kept in [0, 1]; damping; and a gauge step that holds each atom's scale at its posterior
+mode. `AMP.as_printed()` is the literal version.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ _COOLING = 0.97
 class AMP:
     """Joint message passing for F and X.
 
-    variance: how the variance of y - omega is shared: "row-column" (a value for each signal and atom), "entry" (exact, slower), "scalar" (the paper's).
+    variance: how the variance of y - omega is shared: "row-column" (a value for each signal and atom), "entry" (exact, slower), "scalar"
+    (the paper's).
     damping: weight of the old value, or "adaptive": raised when the Bethe free entropy falls, lowered while it rises.
     residual_floor: the variance used is at least this share of the measured one. measured_variance: use the measured one alone.
-    clip_gains, gauge: see the module. anneal: None for the known noise level from the start, or the factor by which a level as high as the data's power
-    approaches it each iteration.
+    clip_gains, gauge: see the module. anneal: None for the known noise level from the start, or the factor by which a level as high as
+    the data's power approaches it each iteration.
     repair: look for duplicated, unused or overused atoms when the iterations have settled, and start those again.
     """
 

@@ -4,7 +4,8 @@ The posterior of log k_i has its mode where the gradient
 
     M - (|F_i|^2 - <F_i, prior mean>)/r - n_i + |X_i|^2/v
 
-vanishes (second moments; n_i the expected number of nonzeros, r and v the prior variances). One clipped Newton step an iteration keeps each atom there.
+vanishes (second moments; n_i the expected number of nonzeros, r and v the prior variances). One clipped Newton step an iteration keeps
+each atom there.
 """
 
 from __future__ import annotations

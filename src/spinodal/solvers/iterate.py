@@ -1,7 +1,7 @@
 """The one loop that drives every solver: damping, stopping, trace and status.
 
-A solver offers `init(data, key)`, `step(data, state, step_size)` (one iteration, damped by the share `step_size` of the new values) and `cost(data, state)`
-(minus the free entropy). The states of all solvers are `State`. Nothing here knows which solver runs.
+A solver offers `init(data, key)`, `step(data, state, step_size)` (one iteration, damped by the share `step_size` of the new values) and
+`cost(data, state)` (minus the free entropy). The states of all solvers are `State`. Nothing here knows which solver runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,17 @@ def begin(state: State, max_iterations: int, damping: float, keep_best: bool) ->
     step_size = jnp.asarray(1 - damping, dtype)
     zero = jnp.asarray(0)
     return Progress(
-        state, state if keep_best else None, infinity, infinity, infinity, Pair(infinity, infinity), step_size, zero, zero, zero, Trace(empty, empty, empty, empty)
+        state,
+        state if keep_best else None,
+        infinity,
+        infinity,
+        infinity,
+        Pair(infinity, infinity),
+        step_size,
+        zero,
+        zero,
+        zero,
+        Trace(empty, empty, empty, empty),
     )
 
 

@@ -1,7 +1,8 @@
 """The messages of AMP, Eqs. (13)-(21) of KMZ13, shared by every solver of the family.
 
-An iteration is one pass over the signals: residuals of some columns of Y, their message to those columns of X, and their contribution to the message to F.
-Given F, a signal needs no other signal, so the pass goes block by block and works in cache: all that is alive besides Y, X and its variance, and g, is one block.
+An iteration is one pass over the signals: residuals of some columns of Y, their message to those columns of X, and their contribution to
+the message to F. Given F, a signal needs no other signal, so the pass goes block by block and works in cache: all that is alive besides
+Y, X and its variance, and g, is one block.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _BLOCK = 512
 class Rules(NamedTuple):
     """Choices that do not change from iteration to iteration.
 
-    `structure` is one of `variances.STRUCTURES`; the variance of y - omega is the modelled one, raised to at least `floor` times the measured one,
-    or the measured one alone if `measured` (the paper's choice); `clip` keeps the Onsager gains in [0, 1].
+    `structure` is one of `variances.STRUCTURES`; the variance of y - omega is the modelled one, raised to at least `floor` times the
+    measured one, or the measured one alone if `measured` (the paper's choice); `clip` keeps the Onsager gains in [0, 1].
     """
 
     structure: Any
@@ -103,7 +104,7 @@ def _pass(
     k = state.scale[:, None]
     X = Moments(state.X.mean / k, state.X.variance / k**2)
     out = residual(rules, data, F, squares, X, state.g, state.noise, learns)
-    _, N, P = data.sizes
+    P = data.sizes[2]
     new, nonzeros = X, state.nonzeros
     if learns.X:
         a, b = message_to_signals(rules, data, F, squares, X, out, learns)
@@ -134,7 +135,7 @@ def expected_nonzeros(data: Data, a: Any, b: Any) -> Any:
 
 def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learns = BOTH) -> tuple[State, Any]:
     """One damped iteration, everything computed from the old estimates. Also returns the power sum of (X^2) of each atom, for the gauge."""
-    _, N, P = data.sizes
+    P = data.sizes[2]
     squares = rules.structure.prepare(state.F)
     step_X = jnp.where(state.age == 0, 1, step_size)  # the first estimate of X replaces nothing, so it is taken whole
     block = _BLOCK if rules.structure.local and jax.default_backend() == "cpu" else P
@@ -157,7 +158,7 @@ def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learn
         )
         return now, said if sums is None else jax.tree.map(jnp.add, sums, said)
 
-    if P <= block:
+    if block >= P:
         new, sums = visit((state, None), 0, P)
     else:
         carry = visit((state, None), 0, block)
@@ -176,10 +177,11 @@ def divergence(prior: Any, a: Any, b: Any, posterior: Moments) -> Any:
 
 
 def free_entropy(rules: Rules, data: Data, state: State, learns: Learns = BOTH) -> Any:
-    """Bethe free entropy log Z/(N P) of the current estimates, in the convention of the replica potential (log sqrt(2 pi) per measurement left out).
+    """Bethe free entropy log Z/(N P) of the current estimates, in the convention of the replica potential (log sqrt(2 pi) per measurement
+    left out).
 
-    Minus the energy of the residuals and the divergences of the posteriors from the priors; no truth is needed. Signals whose residual is above its
-    modelled variance count with the residual's own variance. `state` must have its scale applied.
+    Minus the energy of the residuals and the divergences of the posteriors from the priors; no truth is needed. Signals whose residual is
+    above its modelled variance count with the residual's own variance. `state` must have its scale applied.
     """
     _, N, P = data.sizes
     F, X = state.F, state.X

@@ -2,9 +2,11 @@
 
 The factor y_mu,l sends to x_il the likelihood of x_il with everything else averaged, expanded to second order in 1/sqrt(N):
 
-    B = r g/sqrt(N),   A = (r^2/V - s (g^2 - 1/V))/N,   g = (y - omega without i)/V,   V without i,
+    B = r g/sqrt(N),   A = r^2/(N V),   g = (y - omega without i)/V,   V without i,
 
-with r, s the mean and variance of the message from F_mu,i; and the same to F_mu,i with the roles exchanged. AMP must approach this as N grows.
+with r the mean of the message from F_mu,i; and the same to F_mu,i with the roles exchanged. (The expansion has one more term in A,
+proportional to the variance of F_mu,i times g^2 - 1/V: it averages to zero where the model is right, and destabilizes the iterations
+where it is not yet; it is left out here as in AMP.) AMP must approach this as N grows.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class RelaxedBP:
         seen = 1.0 if data.mask is None else data.mask[:, None]
 
         def send(other: Moments) -> tuple[Any, Any]:
-            A = (other.mean**2 / V - other.variance * (g**2 - 1 / V)) / N
+            A = other.mean**2 / V / N
             return A * seen, other.mean * g / root * seen
 
         return state._replace(g=error / level, level=jnp.median(level, axis=0), square=square), send(F), send(X)

@@ -1,8 +1,8 @@
 """Atoms that went wrong, found and mended without the truth.
 
-When the iterations have settled on a wrong solution it shows: two atoms are copies of each other, an atom is unused, or the code is denser than the prior
-allows. The signals that need the missing atoms have not settled, and the principal components of their residuals point to those atoms. So copies and
-unused atoms restart there, X is forgotten, and the iterations run again.
+When the iterations have settled on a wrong solution it shows: two atoms are copies of each other, an atom is unused, or the code is
+denser than the prior allows. The signals that need the missing atoms have not settled, and the principal components of their residuals
+point to those atoms. So copies and unused atoms restart there, X is forgotten, and the iterations run again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def checks(data: Data, state: State) -> Checks:
 
 
 def mend(data: Data, state: State, found: Checks, reheat: Any) -> State:
-    """Restart the marked atoms from the residuals of the unsettled signals, and forget X; with `reheat`, at a noise level that falls from the data's power."""
+    """Restart the marked atoms from the residuals of the unsettled signals, and forget X.
+
+    With `reheat`, the noise level starts at the data's power and falls back from there.
+    """
     M, N, _ = data.sizes
     state = rescaled(state)
     finite = jnp.all(jnp.isfinite(state.F.mean)) & jnp.all(jnp.isfinite(state.X.mean))

@@ -19,18 +19,21 @@ from .data import Data, make_data
 from .door import check_observed
 from .iterate import STATUSES, Progress, Trace, begin, iterate
 from .repair import checks, mend
-from .state import rescaled
+from .state import data_power, rescaled
 
 # Iterations of the first run and of each run after a repair, and how many repairs are tried.
 _FIRST_RUN, _RUN_AFTER_REPAIR, _RUN_AFTER_REHEATING, _REPAIRS = 600, 300, 550, 20
 # Repairs from this one on also raise the noise level and let it fall again: what did not move by itself is shaken loose.
 _REHEAT_FROM = 2
-# A weak hint (variance of F given F' above this share of its power) has its solution confirmed by at least one more run.
-_WEAK_HINT = 1 / 3
+# The variance of F given F', as a share of its power: below the first number F' holds the atoms apart and nothing needs repair; above the
+# second the hint is weak, and a solution is confirmed by at least one more run.
+_STRONG_HINT, _WEAK_HINT = 0.1, 1 / 3
 # Runs that agree in free entropy to within this, times 1/N, found the same solution.
 _SAME = 0.1
 # Iterations allowed for scales to settle after atoms were put back in the hint's order.
 _AFTER_ORDERING = 100
+# A run that explains Y this much worse than X = 0 would has come apart.
+_WORSE_THAN_NOTHING = 1.5
 # Iterations between two calls of a progress callback.
 _PROGRESS_STRIDE = 10
 
@@ -38,9 +41,9 @@ _PROGRESS_STRIDE = 10
 class Solution(NamedTuple):
     """Posterior means and variances of F and X, how the run ended, and its trace.
 
-    status: "converged", "max_iterations", "diverged" (the best state is returned) or "degenerate" (settled, but atoms are copies, unused, or
-    used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N). free_entropy is the Bethe free entropy
-    log Z/(N P), higher is better, in the convention of the replica potential. For a batch every field has a leading axis.
+    status: "converged", "max_iterations", "diverged" (the best state is returned) or "degenerate" (settled, but atoms are copies, unused,
+    or used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N). free_entropy is the Bethe
+    free entropy log Z/(N P), higher is better, in the convention of the replica potential. For a batch every field has a leading axis.
     """
 
     mean: Pair[Any]
@@ -78,9 +81,9 @@ def solve(
 ) -> Solution:
     """Recover F and X from Y (and F' and a mask, where given).
 
-    `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means a batch of
-    instances, solved together. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out. `progress(iteration, residual,
-    damping)` is called from time to time. Results are NumPy arrays of `dtype`.
+    `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means
+    a batch of instances, solved together. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
+    `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
     """
     solver = AMP() if solver is None else solver
     observed, N, matrix = check_observed(observed, problem, n_atoms)
@@ -130,7 +133,7 @@ def _solve_batch(
     for k in range(_REPAIRS):
         left = np.asarray(run.iteration) < max_iterations
         same = np.abs(np.asarray(verdict.free_entropy) - previous) < _SAME / model.N
-        again = left & (np.asarray(verdict.trouble) | ~same)
+        again = left & (np.asarray(verdict.trouble) | (np.asarray(verdict.weak_hint) & ~same))
         if not again.any():
             break
         previous = np.asarray(verdict.free_entropy)
@@ -156,7 +159,9 @@ class _Verdict(NamedTuple):
 @partial(jax.jit, static_argnums=(0, 4))
 def _begin(model: _Model, observed: Observed, problem: Problem, keys: Any, max_iterations: int) -> Progress:
     def one(observed: Observed, key: Any) -> Progress:
-        return begin(model.solver.init(model.data(observed, problem), key), max_iterations, model.solver.first_damping, model.solver.keeps_best)
+        return begin(
+            model.solver.init(model.data(observed, problem), key), max_iterations, model.solver.first_damping, model.solver.keeps_best
+        )
 
     return jax.vmap(one)(observed, keys)
 
@@ -185,8 +190,9 @@ def _mapped(function: Any) -> Any:
 def _inspect(model: _Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
     def one(observed: Observed, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
-        weak = jnp.mean(data.start.variance) > _WEAK_HINT * data.prior.F.second_moment()
-        return _Verdict(checks(data, run.state).trouble, -model.solver.cost(data, run.state), weak)
+        share = jnp.mean(data.start.variance) / data.prior.F.second_moment()
+        trouble = checks(data, run.state).trouble & (share > _STRONG_HINT)
+        return _Verdict(trouble, -model.solver.cost(data, run.state), share > _WEAK_HINT)
 
     return _mapped(one)(observed, run)
 
@@ -266,8 +272,7 @@ def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress
         # The best state for a run that came apart: the kept one, or where it started if that is not finite either.
         fallback = summary(run.best) if solver.keeps_best else summary(solver.init(data, jax.random.key(0)))
         finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(last.X.variance)) & jnp.all(jnp.isfinite(last.F.variance))
-        exploded = solver.keeps_best & (jnp.median(run.state.square) > _EXPLODED * run.best_level)
-        good = finite & ~exploded
+        good = finite & (residual <= _WORSE_THAN_NOTHING * data_power(data) + data.noise)
         state, residual, phi = jax.tree.map(lambda a, b: jnp.where(good, a, b), (last, residual, phi), fallback)
         settled = run.change <= tolerance
         code = jnp.where(~good, 2, jnp.where(~settled, 0, 1))
@@ -278,7 +283,3 @@ def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress
         )
 
     return _mapped(one)(observed, run)
-
-
-# A run whose residual ends this many times above its best has come apart.
-_EXPLODED = 100.0

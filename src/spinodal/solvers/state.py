@@ -13,9 +13,10 @@ from .data import Data
 class State(NamedTuple):
     """Estimates of F and X, the residual message g, and what the last step measured.
 
-    The means of X are to be divided by `scale` (one number for each atom), the variances by its square: the gauge's last word, applied when X is next read.
-    `level` is the variance of y - omega that was used and `square` the measured one, per signal; `nonzeros` the expected number per atom; `noise` the noise
-    level now in use; `age` counts iterations since X was last forgotten.
+    The means of X are to be divided by `scale` (one number for each atom), the variances by its square: the gauge's last word, applied
+    when X is next read.
+    `level` is the variance of y - omega that was used and `square` the measured one, per signal; `nonzeros` the expected number per atom;
+    `noise` the noise level now in use; `age` counts iterations since X was last forgotten.
     """
 
     F: Moments

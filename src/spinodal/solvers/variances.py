@@ -1,7 +1,8 @@
 """How the variance of y - omega is shared among entries, and what follows for the messages' precisions.
 
-With z = F X/sqrt(N), means and variances s (of F) and c (of X), exact sums over an index cost a matrix product each. Sharing the variance among the
-entries of a column of Y turns them into products with a vector, and still knows each signal's and each atom's own size. A structure offers
+With z = F X/sqrt(N), means and variances s (of F) and c (of X), exact sums over an index cost a matrix product each. Sharing the variance
+among the entries of a column of Y turns them into products with a vector, and still knows each signal's and each atom's own size. A
+structure offers
 
 `prepare`    what is needed of F, computed once an iteration
 `average`    mean over the observed entries that share a variance
@@ -9,7 +10,8 @@ entries of a column of Y turns them into products with a vector, and still knows
 `to_signals` precision of the message to X, and the part of it that is the echo of X in F, sum of s g^2
 `to_matrix`  the same for F; additive over signals
 
-where `g2` is the measured square of g = (y - omega)/V and `inverse` is 1/V. `local` says whether a signal's variance depends on that signal alone.
+where `g2` is the measured square of g = (y - omega)/V and `inverse` is 1/V. `local` says whether a signal's variance depends on that
+signal alone.
 """
 
 from __future__ import annotations

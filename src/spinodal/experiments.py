@@ -1,0 +1,104 @@
+"""Measured against predicted: instances drawn, solved and scored, beside what the theory says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .pair import Pair
+from .problem import Problem, sample
+from .scoring import scale_floor, score, signal_errors
+from .solvers import solve
+from .theory import error_curves, outcomes
+
+if TYPE_CHECKING:
+    import xarray
+
+# A signal is at its predicted error if it is below this many times the prediction, scaled up for signals with more nonzeros than usual.
+_AT_PREDICTION = 3.0
+# A signal is recovered if its error is below this share of the signals' power.
+_RECOVERED = 1e-3
+# The two panels of figure 4 of KMZ13: continuous and with a jump.
+FIGURE_4 = (
+    {"alpha": 0.3, "rho": 0.1, "eta": 1e-4, "noise_variance": 1e-8},
+    {"alpha": 0.5, "rho": 0.2, "eta": 1e-2, "noise_variance": 1e-8},
+)
+# Columns of a measurement, in the order of the fields that `measure` returns.
+MEASURED = ("mse_F", "mse_X", "mse_F_scaled", "mse_X_scaled", "signals_at_prediction", "atoms_recovered", "iterations", "converged")
+
+
+def measure(problem: Problem, n: int, *, seed: int, instances: int, solver: Any = None, **options: Any) -> dict[str, np.ndarray]:
+    """Draw `instances` instances of size N = n, solve them together, score each: arrays over instances, by the names in MEASURED."""
+    drawn = sample(problem, n, seed=seed, batch=instances)
+    solution = solve(drawn.observed, problem, solver, **options)
+    expected = outcomes([problem])[0].amp.mse.X
+    rows = []
+    for k in range(instances):
+        truth, mean = Pair(drawn.truth.F[k], drawn.truth.X[k]), Pair(solution.mean.F[k], solution.mean.X[k])
+        found = score(mean, truth)
+        share = np.mean(truth.X != 0, axis=0) / np.mean(truth.X != 0)
+        at_prediction = signal_errors(mean, truth) < _AT_PREDICTION * expected * np.maximum(1.0, share)
+        rows.append(
+            (
+                *found.mse,
+                *found.mse_scaled,
+                np.mean(at_prediction),
+                found.atoms_recovered,
+                solution.iterations[k],
+                solution.status[k] == "converged",
+            )
+        )
+    return {name: np.array(column, dtype=float) for name, column in zip(MEASURED, zip(*rows, strict=True), strict=True)}
+
+
+def figure_4(
+    panel: int,
+    *,
+    sizes: Sequence[int],
+    pi: Sequence[float],
+    instances: int,
+    seed: int = 0,
+    progress: Callable[[], None] | None = None,
+) -> xarray.Dataset:
+    """One panel of figure 4: errors of AMP over (N, pi, instance), with Bayes and AMP predictions and the scale floor."""
+    import xarray
+
+    base = Problem.sparse(pi=1.0, **FIGURE_4[panel])
+    values = {name: np.full((len(sizes), len(pi), instances), np.nan) for name in MEASURED}
+    floor = np.zeros((len(sizes), len(pi)))
+    for i, n in enumerate(sizes):
+        for j, p in enumerate(pi):
+            here = base.replace(pi=float(p))
+            for name, column in measure(here, n, seed=seed, instances=instances).items():
+                values[name][i, j] = column
+            floor[i, j] = scale_floor(here, n)
+            if progress is not None:
+                progress()
+    theory = error_curves(base, eta=[base.eta], pi=pi).isel(eta=0, drop=True)
+    data: dict[str, Any] = {name: (("N", "pi", "instance"), column) for name, column in values.items()}
+    data["scale_floor"] = (("N", "pi"), floor)
+    dataset = xarray.Dataset(data, coords={"N": list(sizes), "pi": list(pi), "instance": np.arange(instances)}, attrs=theory.attrs)
+    dataset.attrs |= {"eta": float(base.eta), "seed": seed}
+    return dataset.merge(theory.drop_vars("phase"), combine_attrs="override")
+
+
+def compare_methods(problem: Problem, n: int, solvers: dict[str, tuple[Any, bool]], *, seed: int) -> list[dict[str, Any]]:
+    """One instance given to several solvers: a row for each. `solvers` maps a name to (solver, whether it is told the true matrix)."""
+    drawn = sample(problem, n, seed=seed)
+    rows = []
+    for name, (solver, told) in solvers.items():
+        observed = drawn.observed._replace(F_prime=drawn.truth.F) if told else drawn.observed
+        solution = solve(observed, problem.replace(eta=0.0) if told else problem, solver)
+        errors = signal_errors(solution.mean, drawn.truth)
+        rows.append(
+            {
+                "method": name,
+                "mse_X": float(np.mean(errors)),
+                "median_signal_mse": float(np.median(errors)),
+                "signals_recovered": float(np.mean(errors < _RECOVERED * np.mean(drawn.truth.X**2))),
+                "status": str(solution.status),
+            }
+        )
+    return rows

@@ -1,0 +1,123 @@
+"""Estimates against the truth: raw errors, and errors after what Y can't see (scale, sign and order of the atoms) has been taken out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from .errors import InputError
+from .pair import Pair
+from .problem import Problem
+
+# An atom is recovered if its angle to the true one has a squared sine below this.
+RECOVERED = 1e-2
+
+
+class Score(NamedTuple):
+    """Mean squared errors per entry: raw; after each atom's scale was fitted to the truth; after order and signs were too. And matched
+    atoms.
+
+    `angle` holds 1 - cos^2 between each true atom and the one matched to it; `atoms_recovered` the fraction below a threshold.
+    """
+
+    mse: Pair[float]
+    mse_scaled: Pair[float]
+    mse_aligned: Pair[float]
+    angle: np.ndarray
+    atoms_recovered: float
+
+
+def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED) -> Score:
+    """Compare means of F (M x N) and X (N x P) with the truth. The estimate may have more or fewer atoms than the truth."""
+    F, X, F0, X0 = (np.asarray(value, dtype=float) for value in (*estimate, *truth))
+    if F.shape[0] != F0.shape[0] or X.shape[1] != X0.shape[1]:
+        raise InputError(
+            f"estimate must have the M = {F0.shape[0]} and P = {X0.shape[1]} of the truth, but {F.shape[0]} and {X.shape[1]} were given."
+        )
+    cosine = _cosine(F0, F)
+    true, found = linear_sum_assignment(-np.abs(cosine))
+    angle = np.ones(F0.shape[1])
+    angle[true] = _angle(F0[:, true], F[:, found])
+    same_size = F.shape == F0.shape
+    none = Pair(float("nan"), float("nan"))
+    raw = Pair(_mse(F, F0), _mse(X, X0)) if same_size else none
+    scaled = Pair(*map(_mse, fit_scales(Pair(F, X), F0), (F0, X0))) if same_size else none
+    matched = Pair(np.zeros_like(F0), np.zeros_like(X0))
+    matched.F[:, true], matched.X[true] = F[:, found], X[found]
+    aligned = Pair(*map(_mse, fit_scales(matched, F0), (F0, X0)))
+    return Score(raw, scaled, aligned, angle, float(np.mean(angle < recovered)))
+
+
+def fit_scales(estimate: Pair[np.ndarray], F0: np.ndarray) -> Pair[np.ndarray]:
+    """Each atom times the number (of either sign) that fits the true atom best; its row of X divided by it."""
+    F, X = estimate
+    power = np.sum(F**2, axis=0)
+    k = np.sum(F * F0, axis=0) / np.where(power > 0, power, 1.0)
+    return Pair(F * k, np.divide(X, k[:, None], out=np.zeros_like(X), where=k[:, None] != 0))
+
+
+def signal_errors(estimate: Pair[Any], truth: Pair[Any]) -> np.ndarray:
+    """Mean squared error of each signal (column of X) after the atoms' scales were fitted to the truth."""
+    fitted = fit_scales(Pair(*(np.asarray(value, dtype=float) for value in estimate)), np.asarray(truth.F, dtype=float))
+    return np.mean((fitted.X - truth.X) ** 2, axis=0)
+
+
+def scale_floor(problem: Problem, n: int) -> float:
+    """Error on F that the undetermined scale of each atom leaves at size N = n: 1/(M/eta + 2 M + 2 rho P) for unit variances.
+
+    Only the priors and F' fix the scale k of an atom; this is the variance of log k given everything else, times the power of F.
+    """
+    M, _, P = problem.sizes(n)
+    power = float(problem.prior.F.second_moment())
+    used = float(problem.prior.X.dimension()) * P
+    if problem.eta == 0:
+        return 0.0
+    return power / (M * power / float(problem.eta) + 2 * M + 2 * used)
+
+
+class Calibration(NamedTuple):
+    """Per bin of entries: the mean reported variance, the mean squared error, and the number of entries."""
+
+    reported: np.ndarray
+    actual: np.ndarray
+    entries: np.ndarray
+
+
+def calibration(mean: Any, variance: Any, truth: Any, *, bins: int = 12) -> Calibration:
+    """Reported variances against actual squared errors. Entries are sorted by reported variance into bins of equal total variance.
+
+    So every bin expects the same sum of squared errors, and none rests on a few rare events.
+    """
+    reported, actual = np.ravel(variance).astype(float), np.ravel((np.asarray(mean) - np.asarray(truth)) ** 2)
+    order = np.argsort(reported)
+    reported, actual = reported[order], actual[order]
+    total = np.cumsum(reported)
+    if total.size == 0 or total[-1] <= 0:
+        return Calibration(np.zeros(0), np.zeros(0), np.zeros(0, int))
+    which = np.minimum((total / total[-1] * bins).astype(int), bins - 1)
+    entries = np.bincount(which, minlength=bins)
+    kept = entries > 0
+    averages = [np.bincount(which, weights=values, minlength=bins)[kept] / entries[kept] for values in (reported, actual)]
+    return Calibration(averages[0], averages[1], entries[kept])
+
+
+def _mse(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.mean((a - b) ** 2))
+
+
+def _unit(F: np.ndarray) -> np.ndarray:
+    norm = np.linalg.norm(F, axis=0)
+    return F / np.where(norm > 0, norm, 1.0)
+
+
+def _cosine(F0: np.ndarray, F: np.ndarray) -> np.ndarray:
+    return _unit(F0).T @ _unit(F)
+
+
+def _angle(F0: np.ndarray, F: np.ndarray) -> np.ndarray:
+    """1 - cos^2, from the component across, so that small angles keep their digits."""
+    u, v = _unit(F0), _unit(F)
+    across = v - u * np.sum(u * v, axis=0)
+    return np.where(np.linalg.norm(F, axis=0) > 0, np.sum(across**2, axis=0), 1.0)
