@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from zoo import DIMENSIONS, PRIORS, USER_WRITTEN
+from zoo import DIMENSIONS, PRIORS
 
 # Statistical claims are made at this many standard errors; seeds are fixed.
 SIGMAS = 5.0
@@ -148,9 +148,9 @@ def test_survives_as_a_pytree(prior: sp.Prior) -> None:
         assert float(jax.jit(lambda p: p.log_partition(0.3, 0.2))(prior)) == pytest.approx(float(prior.log_partition(0.3, 0.2)), abs=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "rademacher", "mixture", "laplace", "nonnegative", *USER_WRITTEN])
+@pytest.mark.parametrize("kind", ["mixture", "laplace", "user's gaussian"])
 def test_works_in_the_theory_on_both_sides(kind: str) -> None:
-    """The errors that the curve promises AMP are those the state evolution reaches."""
+    """The errors that the curve promises AMP are those the state evolution reaches; tests/theory has pairs of the other kinds."""
     problem = sp.Problem(alpha=0.9, pi=2.0, prior=sp.Pair(F=PRIORS[kind], X=PRIORS[kind]), channel=sp.GaussianNoise(0.05), eta=0.5)
     end = sp.state_evolution(problem, tolerance=1e-13).mse
     promised = sp.amp_mse(problem).mse

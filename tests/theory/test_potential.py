@@ -67,7 +67,7 @@ def test_maxima_of_the_effective_potential_are_the_stable_fixed_points(kind: str
     problem = (PAPER | OTHERS)[kind]
     points = sp.fixed_points(problem)
     power = float(problem.prior.X.second_moment())
-    E = np.geomspace(min(point.mse.X for point in points) / 50, power * (1 - 1e-6), 6001)
+    E = np.geomspace(min(point.mse.X for point in points) / 50, power * (1 - 1e-6), 1501)
     phi, D = sp.effective_potential(problem, E)
     inner = slice(1, -1)
     peaks = E[inner][(phi[inner] > phi[:-2]) & (phi[inner] > phi[2:])]
