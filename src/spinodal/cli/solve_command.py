@@ -6,6 +6,7 @@ import json
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,30 +20,31 @@ from ..problem import Observed, Problem
 from ..scoring import scale_floor, score
 from ..solvers import AMP, MUAMP, BiGAMP, Lasso, RelaxedBP, Solution
 from ..solvers import solve as run_solver
+from ..solvers.door import check_observed
 from ..theory import amp_mse
 from . import output
 from .parsing import number
 
 METHODS: dict[str, Any] = {"amp": AMP, "relaxed-bp": RelaxedBP, "mu-amp": MUAMP, "big-amp": BiGAMP, "lasso": Lasso}
 ARRAYS = ("Y", "F_prime", "mask", "F", "X")
+# What a damaged or forged archive makes zipfile and NumPy raise, besides ValueError.
+_UNREADABLE = (OSError, EOFError, KeyError, MemoryError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def read_instance(path: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays of an .npz file and its parameters, if it has any. Nothing is unpickled."""
     if not Path(path).is_file():
         raise InputError(f"FILE must be an .npz file, but there is no file {path!r}.")
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"FILE must be a whole .npz file, but {path!r} is not one, or was cut short.")
     try:
         with np.load(path, allow_pickle=False) as file:
-            if not hasattr(file, "files"):
-                raise InputError(f"FILE must be an .npz file with an array Y, but {path!r} holds a single array.")
             arrays = {name: file[name] for name in ARRAYS if name in file.files}
             about = json.loads(str(file["parameters"])) if "parameters" in file.files else {}
-    except InputError:
-        raise
     except ValueError as error:
         why = "it holds pickled objects, which are never loaded" if "pickle" in str(error).lower() else f"it can't be read ({error})"
         raise InputError(f"FILE must be an .npz file of plain arrays, but in {path!r} {why}.") from None
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, json.JSONDecodeError) as error:
+    except _UNREADABLE as error:
         raise InputError(f"FILE must be a whole .npz file, but {path!r} can't be read ({error}).") from None
     if "Y" not in arrays:
         raise InputError(f"FILE must hold an array Y, but {path!r} has none.")
@@ -95,8 +97,11 @@ def solve(
     )
     if Y.ndim != 2:
         raise InputError(f"Y must be an M x P matrix, but its shape is {Y.shape}.")
-    target = output.writable_file("out", out, ".npz")
     observed = Observed(Y, F_prime, arrays.get("mask"))
+    # Everything is refused before a directory is made or an iteration run.
+    check_observed(observed, problem, n_atoms)
+    truth = _truth(arrays, Y.shape) if "F" in arrays and "X" in arrays else None
+    target = output.writable_file("out", out, ".npz")
     started = time.perf_counter()
     with live_line() as progress:
         solution = run_solver(
@@ -118,18 +123,27 @@ def solve(
         "residual": float(solution.residual),
         "free_entropy": float(solution.free_entropy) if np.isfinite(solution.free_entropy) else None,
     }
-    if "F" in arrays and "X" in arrays:
-        result |= _against_truth(solution, Pair(arrays["F"], arrays["X"]), problem)
+    if truth is not None:
+        result |= _against_truth(solution, truth, problem)
     _save(target, solution, {**chosen, **result, "seed": seed})
     _report(result, target, as_json)
     if result["status"] != "converged":
         print(f"spinodal: the run ended as {result['status']}; the best state is in {target}.", file=sys.stderr)
 
 
+def _truth(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Pair[np.ndarray]:
+    """F and X of the file, refused unless they are real, finite and of shapes that fit Y."""
+    F, X = arrays["F"], arrays["X"]
+    for name, array in (("F", F), ("X", X)):
+        if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+            raise InputError(f"{name} must hold finite real numbers to score against, but it does not.")
+    if F.ndim != 2 or X.ndim != 2 or F.shape[1] != X.shape[0] or (F.shape[0], X.shape[1]) != shape or 0 in F.shape:
+        raise InputError(f"F and X must fit Y as M x N and N x P, but their shapes are {F.shape} and {X.shape}.")
+    return Pair(F, X)
+
+
 def _against_truth(solution: Solution, truth: Pair[np.ndarray], problem: Problem) -> dict[str, Any]:
-    M, N = solution.mean.F.shape
-    if truth.F.ndim != 2 or truth.X.ndim != 2 or truth.F.shape[0] != M or truth.X.shape[1] != solution.mean.X.shape[1]:
-        raise InputError(f"F and X must fit Y as M x N and N x P, but their shapes are {truth.F.shape} and {truth.X.shape}.")
+    N = solution.mean.F.shape[1]
     found = score(solution.mean, truth)
     expected = amp_mse(problem).mse
     return {

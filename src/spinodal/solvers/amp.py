@@ -1,4 +1,4 @@
-"""Approximate message passing for F and X together: the paper's algorithm, Eqs. (13)-(21), and what makes it converge.
+"""Approximate message passing for F and X together: the paper's algorithm, Eqs. (12)-(20), and what makes it converge.
 
 As printed (with the misprints mended), parallel updates of F and X from one shared variance diverge at any size one can run. Four changes
 cure it, none of which changes the fixed points that the state evolution describes: a variance for each signal and each atom, raised to a

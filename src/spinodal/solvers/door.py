@@ -9,17 +9,25 @@ import numpy as np
 from ..errors import InputError, check_count
 from ..problem import Observed, Problem
 
+# Data are in units of the priors, so entries beyond this are a mistake of units; their squares would overflow in single precision.
+_LARGEST = 1e15
+# F' with a smaller eta than this is F to rounding.
+_EXACT = float(np.finfo(float).eps ** 2)
+
 
 def check_observed(observed: Observed, problem: Problem, n_atoms: int | None) -> tuple[Observed, int, str]:
     """Refuse what can't be used; return clean arrays, the number of atoms, and how F is known ("exact", "noisy" or "none")."""
+    if not hasattr(observed, "Y"):
+        raise InputError(f"observed must be an Observed (Y, F_prime, mask), but {type(observed).__name__} was given.")
     Y = _array("Y", observed.Y)
     if Y.ndim not in (2, 3) or 0 in Y.shape:
         raise InputError(f"Y must be an M x P matrix (or a batch of them), but its shape is {Y.shape}.")
     mask = _mask(Y, observed.mask)
     if np.isinf(Y).any() or (mask is None and np.isnan(Y).any()):
         raise InputError("Y must be finite, but it holds infinite values.")
+    _check_size("Y", Y)
     eta = float(problem.eta)
-    matrix = "exact" if eta == 0 else "none" if np.isinf(eta) else "noisy"
+    matrix = "exact" if eta < _EXACT else "none" if np.isinf(eta) else "noisy"
     F_prime = None
     if matrix != "none":
         if observed.F_prime is None:
@@ -29,6 +37,7 @@ def check_observed(observed: Observed, problem: Problem, n_atoms: int | None) ->
             raise InputError(f"F_prime must be M x N with the M = {Y.shape[-2]} rows of Y, but its shape is {F_prime.shape}.")
         if not np.isfinite(F_prime).all():
             raise InputError("F_prime must be finite, but it holds NaN or infinite values.")
+        _check_size("F_prime", F_prime)
     N = _atoms(observed, F_prime, n_atoms)
     return Observed(np.where(np.isnan(Y), 0.0, Y), F_prime, mask), N, matrix
 
@@ -43,12 +52,18 @@ def _array(name: str, value: Any) -> np.ndarray:
         raise InputError(f"{name} must be an array of real numbers, but {type(value).__name__} was given.") from None
 
 
+def _check_size(name: str, array: np.ndarray) -> None:
+    largest = np.nanmax(np.abs(array), initial=0.0)
+    if largest > _LARGEST:
+        raise InputError(f"{name} must hold numbers of at most {_LARGEST:g} in size, in units of the priors, but it holds {largest:g}.")
+
+
 def _mask(Y: np.ndarray, mask: Any) -> np.ndarray | None:
     """Observed entries as booleans; NaN in Y counts as unobserved. None when everything is observed."""
     missing = np.isnan(Y)
     if mask is not None:
-        given = np.asarray(mask)
-        if given.shape != Y.shape or given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
+        given = _array("mask", mask)
+        if given.shape != Y.shape or not np.isin(given, (0, 1)).all():
             raise InputError(f"mask must hold 0 and 1 (or False and True) in the shape {Y.shape} of Y, but its shape is {given.shape}.")
         observed = given.astype(bool)
         if (missing & observed).any():

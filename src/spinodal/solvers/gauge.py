@@ -43,4 +43,4 @@ def gauge_step(data: Data, state: State, power: Any) -> State:
     gradient = M - own + hint - state.nonzeros + used
     curvature = jnp.maximum(2 * own - hint, own) + 2 * used
     k = jnp.exp(jnp.clip(gradient / curvature, -_LARGEST_STEP, _LARGEST_STEP))
-    return state._replace(F=Moments(F.mean * k, F.variance * k**2), scale=k)
+    return state._replace(F=Moments(F.mean * k, F.variance * k**2), scale=state.scale * k)

@@ -6,6 +6,7 @@ A solver offers `init(data, key)`, `step(data, state, step_size)` (one iteration
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -103,11 +104,22 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
     )
 
 
+def going(run: Progress, limit: Any, tolerance: Any) -> Any:
+    """Whether a run has iterations left, has not settled, and is still finite."""
+    healthy = jnp.isfinite(run.change) | (run.iteration == run.epoch_start)
+    return (run.iteration < limit) & (run.change > tolerance) & healthy
+
+
 def iterate(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Any) -> Progress:
     """Advance until the level settles, something is no longer finite, or iteration `limit` is reached."""
+    return jax.lax.while_loop(lambda run: going(run, limit, tolerance), lambda run: advance(solver, data, run), run)
 
-    def go_on(run: Progress) -> Any:
-        healthy = jnp.isfinite(run.change) | (run.iteration == run.epoch_start)
-        return (run.iteration < limit) & (run.change > tolerance) & healthy
 
-    return jax.lax.while_loop(go_on, lambda run: advance(solver, data, run), run)
+def iterate_together(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Any) -> Progress:
+    """The same for a batch (a leading axis on everything), instance by instance the same numbers.
+
+    While all instances are going nothing needs to be held back; only then does each stop at its own iteration.
+    """
+    step = jax.vmap(partial(advance, solver))
+    run = jax.lax.while_loop(lambda run: jnp.all(going(run, limit, tolerance)), lambda run: step(data, run), run)
+    return jax.vmap(lambda data, run, limit: iterate(solver, data, run, limit, tolerance))(data, run, limit)

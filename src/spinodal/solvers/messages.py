@@ -1,4 +1,4 @@
-"""The messages of AMP, Eqs. (13)-(21) of KMZ13, shared by every solver of the family.
+"""The messages of AMP, Eqs. (12)-(20) of KMZ13, shared by every solver of the family.
 
 An iteration is one pass over the signals: residuals of some columns of Y, their message to those columns of X, and their contribution to
 the message to F. Given F, a signal needs no other signal, so the pass goes block by block and works in cache: all that is alive besides
@@ -14,10 +14,11 @@ import jax.numpy as jnp
 
 from ..priors.base import Moments
 from .data import Data
-from .state import State, mix
+from .state import State, mix, rescaled
+from .variances import over_signals
 
-# Signals in a block on a CPU; accelerators take all at once.
-_BLOCK = 512
+# Most signals in a block on a CPU; accelerators take all at once.
+_WIDEST = 1024
 
 
 class Rules(NamedTuple):
@@ -52,6 +53,17 @@ class Residual(NamedTuple):
     onsager: Any
 
 
+class Signals(NamedTuple):
+    """The arrays that have a column for each signal."""
+
+    Y: Any
+    mask: Any
+    X: Any
+    g: Any
+    level: Any
+    square: Any
+
+
 class ForMatrix(NamedTuple):
     """What the signals say about F and about each atom's use: sums over signals."""
 
@@ -62,11 +74,25 @@ class ForMatrix(NamedTuple):
     power: Any
 
 
-def residual(rules: Rules, data: Data, F: Moments, squares: Any, X: Moments, g: Any, noise: Any, learns: Learns) -> Residual:
-    """omega = F X/sqrt(N) - (Onsager variance) g, Eq. (13), and the new g."""
+class Matrix(NamedTuple):
+    """F as the passes over the signals need it: means over sqrt(N), their transpose, and squares as the structure wants them."""
+
+    mean: Any
+    transposed: Any
+    squares: Any
+
+
+def prepare(rules: Rules, data: Data, F: Moments) -> Matrix:
+    """What is computed of F once an iteration. The transpose is made here: products with it are faster than with F turned around."""
+    mean = F.mean / jnp.asarray(data.sizes[1] ** 0.5, data.Y.dtype)
+    return Matrix(mean, mean.T, rules.structure.prepare(F))
+
+
+def residual(rules: Rules, data: Data, F: Any, squares: Any, X: Moments, g: Any, noise: Any, learns: Learns) -> Residual:
+    """omega = F X/sqrt(N) - (Onsager variance) g, Eq. (12), and the new g. F is the mean over sqrt(N)."""
     spread = rules.structure.spread(squares, X)
     onsager = spread.X * learns.X + spread.F * learns.F
-    error = data.Y - (F.mean / _root_N(data)) @ X.mean + onsager * g
+    error = data.Y - F @ X.mean + onsager * g
     if data.mask is not None:
         error = error * data.mask
     square = rules.structure.average(data, error**2)
@@ -82,39 +108,41 @@ def _root_N(data: Data) -> Any:
 
 
 def _kept(rules: Rules, precision: Any, echo: Any) -> Any:
-    """The weight of the old estimate in a message, Eqs. (16) and (17): its precision less its own echo."""
+    """The weight of the old estimate in a message, Eqs. (15) and (16): its precision less its own echo."""
     return jnp.clip(precision - echo, 0, precision) if rules.clip else precision - echo
 
 
-def message_to_signals(rules: Rules, data: Data, F: Moments, squares: Any, X: Moments, out: Residual, learns: Learns) -> tuple[Any, Any]:
-    """(a, b) for every entry of X: a = 1/Sigma_R^2 and b = R/Sigma_R^2, Eqs. (14) and (16)."""
-    a, echo = rules.structure.to_signals(data, squares, 1 / out.level, out.square / out.level**2)
-    return a, (F.mean.T / _root_N(data)) @ out.g + _kept(rules, a, echo if learns.F else 0) * X.mean
+def message_to_signals(rules: Rules, data: Data, F: Matrix, X: Any, out: Residual, learns: Learns) -> tuple[Any, Any]:
+    """(a, b) for every entry of X: a = 1/Sigma_R^2 and b = R/Sigma_R^2, Eqs. (13) and (15). X is the mean alone."""
+    a, echo = rules.structure.to_signals(data, F.squares, 1 / out.level, out.square / out.level**2)
+    return a, F.transposed @ out.g + _kept(rules, a, echo if learns.F else 0) * X
 
 
-def message_to_matrix(rules: Rules, data: Data, F: Moments, sums: ForMatrix, learns: Learns) -> tuple[Any, Any]:
-    """(a, b) for every entry of F: a = 1/Sigma_S^2 and b = S/Sigma_S^2, Eqs. (15) and (17)."""
-    return sums.precision, sums.product / _root_N(data) + _kept(rules, sums.precision, sums.echo if learns.X else 0) * F.mean
+def message_to_matrix(rules: Rules, data: Data, F: Any, sums: ForMatrix, learns: Learns) -> tuple[Any, Any]:
+    """(a, b) for every entry of F: a = 1/Sigma_S^2 and b = S/Sigma_S^2, Eqs. (14) and (16). F is the mean alone."""
+    return sums.precision, sums.product / _root_N(data) + _kept(rules, sums.precision, sums.echo if learns.X else 0) * F
 
 
-def _pass(
-    rules: Rules, data: Data, F: Moments, squares: Any, state: State, learns: Learns, step_size: Any
-) -> tuple[Moments, Residual, ForMatrix]:
-    """New (damped) X and g of the signals in `data` and `state`, and what they say about F."""
-    k = state.scale[:, None]
-    X = Moments(state.X.mean / k, state.X.variance / k**2)
-    out = residual(rules, data, F, squares, X, state.g, state.noise, learns)
+def _pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, step_size: Any) -> tuple[Moments, Residual, ForMatrix]:
+    """New (damped) X and g of the signals in `data` and `state`, and what they say about F.
+
+    X is read as it is stored; its pending scale k goes into the small arrays that it meets, so that no rescaled copy of X is made.
+    """
+    raw = state.X
+    k = state.scale if rules.structure.local else jnp.ones((), data.Y.dtype)  # applied already where the sums do not know the atoms
+    squares = type(F.squares)(*(value / k**2 for value in F.squares))
+    out = residual(rules, data, F.mean / k, squares, raw, state.g, state.noise, learns)
     P = data.sizes[2]
-    new, nonzeros = X, state.nonzeros
+    new, nonzeros = raw, state.nonzeros
     if learns.X:
-        a, b = message_to_signals(rules, data, F, squares, X, out, learns)
-        new = mix(X, data.prior.X.posterior(a, b), step_size)
-        nonzeros = expected_nonzeros(data, a, b)
+        X = Moments(raw.mean / k[..., None], raw.variance / k[..., None] ** 2)
+        a, b = message_to_signals(rules, data, F, X.mean, out, learns)
+        new, nonzeros = mix(X, data.prior.X.posterior(a, b), step_size), expected_nonzeros(data, a, b)
     ones = jnp.ones(P, data.Y.dtype)
-    power = (new.mean**2 + new.variance) @ ones
+    power = (over_signals(raw.mean**2, (ones,))[0] + over_signals(raw.variance, (ones,))[0]) / k**2
     if learns.F and data.known is None:
-        precision, echo = rules.structure.to_matrix(data, X, 1 / out.level, out.square / out.level**2)
-        sums = ForMatrix(precision, echo, out.g @ X.mean.T, nonzeros, power)
+        precision, echo = rules.structure.to_matrix(data, raw, 1 / out.level, out.square / out.level**2)
+        sums = ForMatrix(precision / k**2, echo / k**2, out.g @ raw.mean.T / k, nonzeros, power)
     else:
         sums = ForMatrix(None, None, None, nonzeros, power)
     return new, out._replace(level=_by_signal(out.level, P), square=_by_signal(out.square, P), onsager=None), sums
@@ -129,46 +157,78 @@ def expected_nonzeros(data: Data, a: Any, b: Any) -> Any:
     """Expected number of nonzeros of each atom; all of them for priors without a point at zero."""
     _, N, P = data.sizes
     if hasattr(data.prior.X, "slab_probability"):
-        return data.prior.X.slab_probability(a, b) @ jnp.ones(P, data.Y.dtype)
+        return over_signals(data.prior.X.slab_probability(a, b), (jnp.ones(P, data.Y.dtype),))[0]
     return jnp.full(N, float(P), data.Y.dtype)
 
 
 def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learns = BOTH) -> tuple[State, Any]:
-    """One damped iteration, everything computed from the old estimates. Also returns the power sum of (X^2) of each atom, for the gauge."""
+    """One damped iteration, everything from the old estimates; and the old power of each atom's row of X, for the gauge."""
     P = data.sizes[2]
-    squares = rules.structure.prepare(state.F)
+    if not rules.structure.local:
+        state = rescaled(state)
+    matrix = prepare(rules, data, state.F)
     step_X = jnp.where(state.age == 0, 1, step_size)  # the first estimate of X replaces nothing, so it is taken whole
-    block = _BLOCK if rules.structure.local and jax.default_backend() == "cpu" else P
+    width = _block_width(P) if rules.structure.local and jax.default_backend() == "cpu" else P
 
-    def visit(carry: tuple[State, Any], start: Any, width: int) -> tuple[State, Any]:
-        """Replace `width` columns of X and g, and add what they say about F."""
-        now, sums = carry
+    def one_pass(state: State, block: Signals) -> tuple[Signals, ForMatrix]:
+        part = data._replace(Y=block.Y, mask=block.mask)
+        X, out, sums = _pass(rules, part, matrix, state._replace(X=block.X, g=block.g), learns, step_X)
+        return Signals(None, None, X, out.g, out.level, out.square), sums
 
-        def columns(value: Any) -> Any:
-            return jax.lax.dynamic_slice_in_dim(value, start, width, value.ndim - 1)
-
-        def put(value: Any, part: Any) -> Any:
-            return jax.lax.dynamic_update_slice_in_dim(value, part.astype(value.dtype), start, value.ndim - 1)
-
-        part = data._replace(Y=columns(data.Y), mask=None if data.mask is None else columns(data.mask))
-        own = now._replace(X=Moments(*map(columns, now.X)), g=columns(now.g))
-        X, out, said = _pass(rules, part, state.F, squares, own, learns, step_X)
-        now = now._replace(
-            X=Moments(*map(put, now.X, X)), g=put(now.g, out.g), level=put(now.level, out.level), square=put(now.square, out.square)
-        )
-        return now, said if sums is None else jax.tree.map(jnp.add, sums, said)
-
-    if block >= P:
-        new, sums = visit((state, None), 0, P)
+    everything = Signals(data.Y, data.mask, state.X, state.g, state.level, state.square)
+    if width == P:
+        new, sums = one_pass(state, everything)
     else:
-        carry = visit((state, None), 0, block)
-        carry = jax.lax.fori_loop(1, P // block, lambda k, carry: visit(carry, k * block, block), carry)
-        new, sums = visit(carry, P - P % block, P % block) if P % block else carry
+        new, sums = _blockwise(one_pass, state, everything, width)
     F = state.F
     if learns.F and data.known is None:
-        F = mix(F, data.matrix_posterior(*message_to_matrix(rules, data, F, sums, learns)), step_size)
-    nonzeros = sums.nonzeros if learns.X else state.nonzeros
-    return new._replace(F=F, nonzeros=nonzeros, scale=jnp.ones_like(state.scale), age=state.age + 1), sums.power
+        F = mix(F, data.matrix_posterior(*message_to_matrix(rules, data, F.mean, sums, learns)), step_size)
+    # A pass that leaves X alone leaves its pending scale pending.
+    scale, nonzeros = (jnp.ones_like(state.scale), sums.nonzeros) if learns.X else (state.scale, state.nonzeros)
+    state = state._replace(F=F, X=new.X, g=new.g, level=new.level, square=new.square, nonzeros=nonzeros, scale=scale, age=state.age + 1)
+    return state, sums.power
+
+
+def _block_width(P: int) -> int:
+    """The largest width of a block that divides P; a width that does not, if P has no suitable divisor."""
+    if P <= _WIDEST:
+        return P
+    return next((width for width in range(_WIDEST, _WIDEST // 4, -1) if P % width == 0), _WIDEST)
+
+
+def _blockwise(one_pass: Any, state: State, old: Signals, width: int) -> tuple[Signals, ForMatrix]:
+    """`one_pass` over blocks of signals, each replaced in place; what they say about F is added up.
+
+    A block is taken out one turn before it is used, after the block before it was put back: reads never wait behind writes, and the
+    compiler needs no copy of X.
+    """
+    P = old.Y.shape[-1]
+
+    def take(whole: Signals, start: Any, width: int) -> Signals:
+        return jax.tree.map(lambda value: jax.lax.dynamic_slice_in_dim(value, start, width, value.ndim - 1), whole)
+
+    def put(whole: Signals, block: Signals, start: Any) -> Signals:
+        block = block._replace(Y=whole.Y, mask=whole.mask)
+        placed = [
+            w if w is b else jax.lax.dynamic_update_slice_in_dim(w, b, start, w.ndim - 1)
+            for w, b in zip(jax.tree.leaves(whole), jax.tree.leaves(block), strict=True)
+        ]
+        return jax.tree.unflatten(jax.tree.structure(whole), placed)
+
+    def turn(k: Any, carry: tuple[Signals, Signals, ForMatrix]) -> tuple[Signals, Signals, ForMatrix]:
+        whole, block, sums = carry
+        new, said = one_pass(state, block)
+        whole = put(whole, new, k * width)
+        return whole, take(whole, (k + 1) * width, width), jax.tree.map(jnp.add, sums, said)
+
+    block = take(old, 0, width)
+    nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), jax.eval_shape(lambda: one_pass(state, block)[1]))
+    whole, _, sums = jax.lax.fori_loop(0, P // width, turn, (old, block, nothing))
+    if P % width:
+        start = P - P % width
+        new, said = one_pass(state, take(whole, start, P % width))
+        whole, sums = put(whole, new, start), jax.tree.map(jnp.add, sums, said)
+    return whole, sums
 
 
 def divergence(prior: Any, a: Any, b: Any, posterior: Moments) -> Any:
@@ -185,16 +245,16 @@ def free_entropy(rules: Rules, data: Data, state: State, learns: Learns = BOTH) 
     """
     _, N, P = data.sizes
     F, X = state.F, state.X
-    squares = rules.structure.prepare(F)
-    out = residual(rules, data, F, squares, X, state.g, state.noise, learns)
+    matrix = prepare(rules, data, F)
+    out = residual(rules, data, matrix.mean, matrix.squares, X, state.g, state.noise, learns)
     level = jnp.broadcast_to(out.level, data.Y.shape)
     share = out.g**2 * (level - out.onsager) + jnp.log(level)
     energy = jnp.sum(share if data.mask is None else share * data.mask) / 2
-    a, b = message_to_signals(rules, data, F, squares, X, out, learns)
+    a, b = message_to_signals(rules, data, matrix, X.mean, out, learns)
     cost = jnp.sum(divergence(data.prior.X, a, b, data.prior.X.posterior(a, b)))
     if learns.F and data.known is None:
         precision, echo = rules.structure.to_matrix(data, X, 1 / out.level, out.square / out.level**2)
-        a, b = message_to_matrix(rules, data, F, ForMatrix(precision, echo, out.g @ X.mean.T, None, None), learns)
+        a, b = message_to_matrix(rules, data, F.mean, ForMatrix(precision, echo, out.g @ X.mean.T, None, None), learns)
         total = data.side[0] + a, data.side[1] + b
         posterior = data.prior.F.posterior(*total)
         # Relative to what F' says: the divergence between two posteriors under nested messages.

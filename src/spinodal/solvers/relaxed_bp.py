@@ -1,4 +1,4 @@
-"""Belief propagation with Gaussian messages, Eqs. (9)-(12) after the central limit theorem: one message per edge, M N P of each kind.
+"""Belief propagation with Gaussian messages, Eqs. (8)-(11) after the central limit theorem: one message per edge, M N P of each kind.
 
 The factor y_mu,l sends to x_il the likelihood of x_il with everything else averaged, expanded to second order in 1/sqrt(N):
 

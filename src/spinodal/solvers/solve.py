@@ -17,7 +17,7 @@ from ..problem import Observed, Problem
 from .amp import AMP
 from .data import Data, make_data
 from .door import check_observed
-from .iterate import STATUSES, Progress, Trace, begin, iterate
+from .iterate import STATUSES, Progress, Trace, begin, going, iterate, iterate_together
 from .repair import checks, mend
 from .state import data_power, rescaled
 
@@ -97,7 +97,8 @@ def solve(
     if hasattr(solver, "estimate"):
         solution = solver.estimate(observed, problem)
     else:
-        with jax.enable_x64(np.dtype(dtype) == np.float64):
+        # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
+        with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"):
             problem = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
             observed = jax.tree.map(lambda value: jnp.asarray(value) if value.dtype == bool else jnp.asarray(value, dtype), observed)
             model = _Model(solver, N, matrix, np.dtype(dtype).name)
@@ -117,11 +118,11 @@ def _solve_batch(
         goal = jnp.minimum(run.iteration + allowed, max_iterations)
         stride = allowed if progress is None else _PROGRESS_STRIDE
         while True:
-            run, going = _run(model, observed, problem, run, jnp.minimum(goal, run.iteration + stride), goal, tolerance)
+            run, unfinished = _run(model, observed, problem, run, jnp.minimum(goal, run.iteration + stride), goal, tolerance)
             if progress is not None:
                 last = np.asarray(run.iteration).max() - 1
                 progress(int(last) + 1, float(np.nanmean(run.trace.residual[:, last])), float(np.nanmean(run.trace.damping[:, last])))
-            if not np.any(going):
+            if not np.any(unfinished):
                 return run
 
     run = _begin(model, observed, problem, keys, max_iterations)
@@ -166,13 +167,15 @@ def _begin(model: _Model, observed: Observed, problem: Problem, keys: Any, max_i
     return jax.vmap(one)(observed, keys)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0, donate_argnums=3)
 def _run(model: _Model, observed: Observed, problem: Problem, run: Progress, limit: Any, goal: Any, tolerance: Any) -> tuple[Progress, Any]:
-    def one(observed: Observed, run: Progress, limit: Any, goal: Any) -> tuple[Progress, Any]:
-        run = iterate(model.solver, model.data(observed, problem), run, limit, tolerance)
-        return run, (run.iteration < goal) & (run.change > tolerance) & jnp.isfinite(run.change)
-
-    return _mapped(one)(observed, run, limit, goal)
+    """Advance every instance to its `limit`, and say which could go on to their `goal`."""
+    data = jax.vmap(lambda observed: model.data(observed, problem))(observed)
+    if data.Y.shape[0] > 1:
+        run = iterate_together(model.solver, data, run, limit, tolerance)
+    else:
+        run = _mapped(lambda data, run, limit: iterate(model.solver, data, run, limit, tolerance))(data, run, limit)
+    return run, going(run, goal, tolerance)
 
 
 def _mapped(function: Any) -> Any:

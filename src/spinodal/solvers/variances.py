@@ -16,12 +16,28 @@ signal alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from ..priors.base import Moments
 from .data import Data
+
+
+def over_atoms(weights: Sequence[Any], values: Any) -> list[Any]:
+    """Sums over atoms (rows) of `values`, one for each vector of weights."""
+    if jax.default_backend() == "cpu":  # a product reads `values` once; accelerators do better by fusing the sums with what made it
+        return list(jnp.stack(weights) @ values)
+    return [jnp.sum(weight[:, None] * values, axis=0) for weight in weights]
+
+
+def over_signals(values: Any, weights: Sequence[Any]) -> list[Any]:
+    """Sums over signals (columns) of `values`, one for each vector of weights."""
+    if jax.default_backend() == "cpu":
+        return list((values @ jnp.stack(weights, axis=1)).T)
+    return [jnp.sum(values * weight, axis=1) for weight in weights]
 
 
 class Spread(NamedTuple):
@@ -93,7 +109,9 @@ class RowColumn:
     @staticmethod
     def spread(F: Squares, X: Moments) -> Spread:
         N = X.mean.shape[0]
-        return Spread(F.mean2 @ X.variance / N, F.variance @ X.mean**2 / N, F.variance @ X.variance / N)
+        from_X, from_both = over_atoms((F.mean2 / N, F.variance / N), X.variance)
+        (from_F,) = over_atoms((F.variance / N,), X.mean**2)
+        return Spread(from_X, from_F, from_both)
 
     @staticmethod
     def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
@@ -104,7 +122,8 @@ class RowColumn:
     @staticmethod
     def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> Precision:
         N = X.mean.shape[0]
-        return Precision(X.mean**2 @ inverse / N * data.seen_by_row, X.variance @ g2 / N * data.seen_by_row)
+        (precision,), (echo,) = over_signals(X.mean**2, (inverse / N,)), over_signals(X.variance, (g2 / N,))
+        return Precision(precision * data.seen_by_row, echo * data.seen_by_row)
 
 
 class Entry:
