@@ -1,0 +1,169 @@
+"""What every solver promises: shapes, types, finite answers, an honest status, and results that depend on nothing but the input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import spinodal as sp
+from spinodal.solvers import STATUSES
+
+PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
+N, INSTANCES, LIMIT = 20, 3, 200
+INSTANCE = sp.sample(PROBLEM, N, seed=5, batch=INSTANCES)
+TRUTH = sp.Pair(INSTANCE.truth.F[0], INSTANCE.truth.X[0])
+
+MESSAGE_PASSING: dict[str, Any] = {
+    "AMP": sp.AMP(),
+    "AMP, one variance": sp.AMP(variance="scalar"),
+    "AMP, a variance for each entry": sp.AMP(variance="entry"),
+    "AMP, adaptive damping": sp.AMP(damping="adaptive"),
+    "AMP, annealed": sp.AMP(anneal=0.9),
+    "AMP, as printed": sp.AMP.as_printed(damping=0.5),
+    "MUAMP": sp.MUAMP(),
+    "BiGAMP": sp.BiGAMP(),
+    "RelaxedBP": sp.RelaxedBP(),
+}
+SOLVERS = MESSAGE_PASSING | {"Lasso": sp.Lasso(), "Oracle": sp.Oracle(INSTANCE.truth)}
+every_solver = pytest.mark.parametrize("name", SOLVERS)
+message_passing = pytest.mark.parametrize("name", MESSAGE_PASSING)
+SOLVED: dict[str, sp.Solution] = {}
+
+
+def first(tree: Any) -> Any:
+    return jax.tree.map(lambda value: value[0], tree)
+
+
+def solved(name: str) -> sp.Solution:
+    """The batch solved once, whatever asks."""
+    if name not in SOLVED:
+        SOLVED[name] = sp.solve(INSTANCE.observed, PROBLEM, SOLVERS[name], max_iterations=LIMIT)
+    return SOLVED[name]
+
+
+def assert_sound(solution: sp.Solution) -> None:
+    """Nothing that is not a number, no negative variance, a status from the list."""
+    for values in (*solution.mean, *solution.variance):
+        assert np.all(np.isfinite(values))
+    assert all(np.all(values >= 0) for values in solution.variance)
+    assert np.all(np.isfinite(solution.residual))
+    assert np.all(np.asarray(solution.residual) >= 0)
+    assert not np.any(np.isnan(solution.free_entropy))
+    assert np.all(np.isin(solution.status, STATUSES))
+
+
+@every_solver
+def test_shapes_types_and_finite_values(name: str) -> None:
+    M, _, P = PROBLEM.sizes(N)
+    solution = solved(name)
+    assert_sound(solution)
+    for pair in (solution.mean, solution.variance):
+        assert pair.F.shape == (INSTANCES, M, N)
+        assert pair.X.shape == (INSTANCES, N, P)
+        assert pair.F.dtype == pair.X.dtype == np.float64
+        assert isinstance(pair.F, np.ndarray)
+    for values in (solution.status, solution.iterations, solution.residual, solution.free_entropy):
+        assert np.shape(values) == (INSTANCES,)
+
+
+@message_passing
+def test_the_trace_covers_the_iterations_and_no_more(name: str) -> None:
+    solution = solved(name)
+    for k, length in enumerate(solution.iterations):
+        assert 1 <= length <= LIMIT
+        for values in solution.trace:
+            assert values.shape == (INSTANCES, LIMIT)
+            assert np.all(np.isfinite(values[k, :length]))
+            assert np.all(np.isnan(values[k, length:]))
+
+
+@message_passing
+def test_the_residual_is_that_of_the_estimates(name: str) -> None:
+    solution = solved(name)
+    error = INSTANCE.observed.Y - solution.mean.F @ solution.mean.X / np.sqrt(N)
+    assert np.allclose(solution.residual, np.mean(error**2, axis=(1, 2)), rtol=1e-9)
+
+
+@message_passing
+def test_alone_watched_and_in_a_batch_are_the_same(name: str) -> None:
+    """One instance alone, with a progress callback, against the same instance in a batch of others."""
+    calls: list[tuple[int, float, float]] = []
+    alone = sp.solve(first(INSTANCE.observed), PROBLEM, SOLVERS[name], max_iterations=LIMIT, progress=lambda *now: calls.append(now))
+    together = first(solved(name))
+    assert alone.status == together.status
+    assert alone.iterations == together.iterations
+    for one, other in zip((*alone.mean, *alone.variance), (*together.mean, *together.variance), strict=True):
+        assert np.allclose(one, other, rtol=1e-6, atol=1e-9)
+    assert calls
+    assert [iteration for iteration, *_ in calls] == sorted(iteration for iteration, *_ in calls)
+    assert calls[-1][0] == alone.iterations
+    assert all(np.isfinite(residual) and 0 <= damping < 1 for _, residual, damping in calls)
+
+
+@every_solver
+def test_the_same_input_gives_the_same_numbers(name: str) -> None:
+    again = sp.solve(INSTANCE.observed, PROBLEM, SOLVERS[name], max_iterations=LIMIT)
+    assert all(np.array_equal(one, other) for one, other in zip(again.mean, solved(name).mean, strict=True))
+    assert np.array_equal(again.iterations, solved(name).iterations)
+
+
+@every_solver
+def test_single_precision_stays_single_and_close(name: str) -> None:
+    solution = sp.solve(INSTANCE.observed, PROBLEM, SOLVERS[name], max_iterations=LIMIT, dtype=np.float32)
+    assert_sound(solution)
+    assert all(values.dtype == np.float32 for values in (*solution.mean, *solution.variance))
+    if "as printed" not in name and "one variance" not in name:  # those need not settle, and amplify the last digit
+        assert np.mean((solution.mean.X - solved(name).mean.X) ** 2) < 1e-2 * np.mean((solved(name).mean.X - INSTANCE.truth.X) ** 2)
+
+
+@pytest.mark.parametrize("name", ["AMP", "MUAMP", "BiGAMP", "RelaxedBP"])
+def test_missing_entries_are_never_read(name: str) -> None:
+    """20% missing: whatever stands in the unobserved entries of Y, the answer is the same, and better than nothing."""
+    problem = PROBLEM.replace(channel=sp.GaussianNoise(1e-2, 0.8))
+    instance = sp.sample(problem, N, seed=5)
+    solution = sp.solve(instance.observed, problem, SOLVERS[name], max_iterations=LIMIT)
+    assert_sound(solution)
+    filled = instance.observed._replace(Y=np.where(instance.observed.mask, instance.observed.Y, 1e6))
+    other = sp.solve(filled, problem, SOLVERS[name], max_iterations=LIMIT)
+    assert np.array_equal(solution.mean.X, other.mean.X)
+    assert np.mean((solution.mean.X - instance.truth.X) ** 2) < 0.8 * np.mean(instance.truth.X**2)
+
+
+def test_amp_recovers_from_an_incomplete_Y() -> None:
+    problem = sp.Problem.sparse(alpha=0.6, pi=5.0, rho=0.1, eta=0.1, noise_variance=1e-6, observed_fraction=0.8)
+    instance = sp.sample(problem, 100, seed=1)
+    solution = sp.solve(instance.observed, problem)
+    assert solution.status == "converged"
+    found, expected = sp.score(solution.mean, instance.truth), sp.amp_mse(problem).mse
+    assert found.mse_scaled.F < 1.5 * expected.F
+    assert found.atoms_recovered == 1
+
+
+def test_without_a_hint_the_given_matrix_plays_no_part() -> None:
+    """At eta = inf, F' only says how many atoms there are."""
+    problem = PROBLEM.replace(eta=np.inf)
+    observed = first(INSTANCE.observed)
+    solutions = [
+        sp.solve(observed._replace(F_prime=F), problem, max_iterations=60) for F in (observed.F_prime, np.full_like(observed.F_prime, 7.0))
+    ]
+    assert_sound(solutions[0])
+    assert np.array_equal(solutions[0].mean.F, solutions[1].mean.F)
+
+
+def test_a_solver_has_nowhere_to_read_the_truth() -> None:
+    """What reaches a solver is an Observed, and that has no field for it."""
+    assert sp.Observed._fields == ("Y", "F_prime", "mask")
+
+
+def test_options_are_checked() -> None:
+    for wrong in ({"variance": "full"}, {"damping": 1.0}, {"damping": "some"}, {"residual_floor": 2.0}, {"anneal": 1.0}):
+        with pytest.raises(sp.InputError):
+            sp.AMP(**wrong)
+    with pytest.raises(sp.InputError):
+        sp.BiGAMP(turn=0)
+    for wrong in ({"max_iterations": 0}, {"tolerance": 1.0}, {"seed": -1}, {"dtype": "float16"}, {"n_atoms": 3}):
+        with pytest.raises(sp.InputError):
+            sp.solve(INSTANCE.observed, PROBLEM, **wrong)

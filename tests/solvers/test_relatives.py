@@ -1,0 +1,91 @@
+"""Solvers against one another: limits in which two of them are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+
+CALIBRATION = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
+
+
+@pytest.fixture(scope="module")
+def compressed_sensing() -> tuple[sp.Problem, sp.Instance]:
+    problem = sp.Problem.sparse(alpha=0.5, pi=2.0, rho=0.1, eta=0.0, noise_variance=1e-6)
+    return problem, sp.sample(problem, 100, seed=3, batch=4)
+
+
+def test_with_a_known_matrix_joint_amp_is_amp_for_the_signals(compressed_sensing: tuple[sp.Problem, sp.Instance]) -> None:
+    problem, instance = compressed_sensing
+    joint, alone = (sp.solve(instance.observed, problem, solver) for solver in (sp.AMP(), sp.MUAMP()))
+    assert np.array_equal(joint.mean.F, instance.truth.F)
+    assert np.all(joint.variance.F == 0)
+    assert np.array_equal(joint.iterations, alone.iterations)
+    assert np.allclose(joint.mean.X, alone.mean.X, rtol=1e-9, atol=1e-12)
+    assert np.allclose(joint.variance.X, alone.variance.X, rtol=1e-9, atol=1e-15)
+    assert np.allclose(joint.free_entropy, alone.free_entropy, rtol=1e-9)
+
+
+def test_with_a_known_matrix_the_error_is_that_of_compressed_sensing(compressed_sensing: tuple[sp.Problem, sp.Instance]) -> None:
+    """Its state evolution in one line, E = mmse(alpha/(Delta + E)), solved here by itself and not through the factorization's."""
+    problem, instance = compressed_sensing
+    solution = sp.solve(instance.observed, problem)
+    E = 0.1
+    for _ in range(500):
+        E = float(problem.prior.X.mmse(0.5 / (1e-6 + E)))
+    assert sp.amp_mse(problem).mse.X == pytest.approx(E, rel=1e-6)
+    errors = np.mean((solution.mean.X - instance.truth.X) ** 2, axis=1)
+    settled = errors < 1e-4
+    assert np.mean(settled) > 0.97
+    assert np.mean(errors[settled]) == pytest.approx(E, rel=0.15)
+
+
+def test_a_small_eta_is_continuous_with_a_known_matrix(compressed_sensing: tuple[sp.Problem, sp.Instance]) -> None:
+    problem, instance = compressed_sensing
+    known = sp.solve(instance.observed, problem)
+    almost = sp.solve(instance.observed, problem.replace(eta=1e-12))
+    assert np.allclose(almost.mean.F, known.mean.F, atol=1e-6)
+    errors = np.mean((almost.mean.X - known.mean.X) ** 2, axis=1)
+    assert np.quantile(errors, 0.95) < 1e-3 * sp.amp_mse(problem).mse.X
+
+
+def test_amp_approaches_belief_propagation_as_size_grows() -> None:
+    """What AMP leaves out is of order 1/N in every estimate, so squared differences fall as 1/N^2."""
+    error = sp.amp_mse(CALIBRATION).mse.X
+    differences = []
+    for n in (12, 24, 48):
+        instance = sp.sample(CALIBRATION, n, seed=2, batch=4)
+        amp = sp.solve(instance.observed, CALIBRATION, sp.AMP(repair=False))
+        reference = sp.solve(instance.observed, CALIBRATION, sp.RelaxedBP())
+        assert np.all(amp.status == "converged")
+        assert np.all(reference.status == "converged")
+        differences.append(np.mean((amp.mean.X - reference.mean.X) ** 2) / error)
+    assert differences[1] < differences[0] / 2
+    assert differences[2] < differences[1] / 2
+    assert differences[2] < 0.2
+
+
+def test_variance_structures_agree_where_signals_are_alike() -> None:
+    """Scalar, row-column and entry variances are averages of the same thing; at a benign point the estimates agree."""
+    instance = sp.sample(CALIBRATION, 48, seed=2, batch=4)
+    entry, shared, scalar = (
+        sp.solve(instance.observed, CALIBRATION, sp.AMP(variance=name, repair=False)) for name in ("entry", "row-column", "scalar")
+    )
+    error = np.mean((entry.mean.X - instance.truth.X) ** 2)
+    assert np.mean((entry.mean.X - shared.mean.X) ** 2) < 0.1 * error
+    assert np.mean((entry.mean.X - scalar.mean.X) ** 2) < 0.5 * error
+
+
+def test_alternating_updates_end_where_parallel_ones_do() -> None:
+    instance = sp.sample(CALIBRATION, 48, seed=2, batch=4)
+    parallel, alternating = (sp.solve(instance.observed, CALIBRATION, solver) for solver in (sp.AMP(repair=False), sp.BiGAMP()))
+    error = np.mean((parallel.mean.X - instance.truth.X) ** 2)
+    assert np.mean((parallel.mean.X - alternating.mean.X) ** 2) < 0.3 * error
+
+
+def test_learning_the_matrix_beats_being_uncertain_about_it() -> None:
+    instance = sp.sample(CALIBRATION, 48, seed=2, batch=4)
+    learned, uncertain = (sp.solve(instance.observed, CALIBRATION, solver) for solver in (sp.AMP(repair=False), sp.MUAMP()))
+    assert np.mean((learned.mean.X - instance.truth.X) ** 2) < np.mean((uncertain.mean.X - instance.truth.X) ** 2)
+    assert np.mean((learned.mean.F - instance.truth.F) ** 2) < np.mean((uncertain.mean.F - instance.truth.F) ** 2)
