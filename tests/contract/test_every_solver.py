@@ -21,7 +21,6 @@ MESSAGE_PASSING: dict[str, Any] = {
     "AMP, one variance": sp.AMP(variance="scalar"),
     "AMP, a variance for each entry": sp.AMP(variance="entry"),
     "AMP, adaptive damping": sp.AMP(damping="adaptive"),
-    "AMP, annealed": sp.AMP(anneal=0.9),
     "AMP, as printed": sp.AMP.as_printed(damping=0.5),
     "MUAMP": sp.MUAMP(),
     "BiGAMP": sp.BiGAMP(),
