@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/spinodal demo --out out
 
 test: $(STAMP)
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n 2 --dist loadfile --durations 12
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks
