@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import InputError, check, check_choice
 from .data import Data
 from .gauge import gauge_step, has_gauge
-from .messages import Rules, free_entropy, update
+from .messages import Rules, counts_now, free_entropy, update
 from .state import State, data_power, first_state, rescaled
 from .variances import STRUCTURES
 
@@ -85,8 +85,9 @@ class AMP:
     def step(self, data: Data, state: State, step_size: Any) -> State:
         rate = _COOLING if self.anneal is None else self.anneal
         state = state._replace(noise=data.noise + rate * (state.noise - data.noise))
+        now = counts_now(state)
         state, power = update(self.rules, data, state, step_size)
-        return gauge_step(data, state, power) if self.gauge and has_gauge(data) else state
+        return gauge_step(data, state, power, now) if self.gauge and has_gauge(data) else state
 
     def cost(self, data: Data, state: State) -> Any:
         """Minus the Bethe free entropy: what adaptive damping watches."""

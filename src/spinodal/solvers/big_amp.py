@@ -13,7 +13,7 @@ import jax
 from ..errors import check, check_choice, check_count
 from .data import Data
 from .gauge import gauge_step, has_gauge
-from .messages import Learns, Rules, free_entropy, update
+from .messages import Learns, Rules, counts_now, free_entropy, update
 from .mu_amp import SIGNALS_ONLY
 from .state import State, first_state, rescaled
 from .variances import STRUCTURES
@@ -58,8 +58,9 @@ class BiGAMP:
             return lambda state: update(self.rules, data, state, step_size, learns)
 
         for_X = (state.age // self.turn) % 2 == 0
+        now = counts_now(state) & for_X
         state, power = jax.lax.cond(for_X, turn(SIGNALS_ONLY), turn(MATRIX_ONLY), state)
-        return gauge_step(data, state, power) if self.gauge and has_gauge(data) else state
+        return gauge_step(data, state, power, now) if self.gauge and has_gauge(data) else state
 
     def cost(self, data: Data, state: State) -> Any:
         return -free_entropy(self.rules, data, rescaled(state))

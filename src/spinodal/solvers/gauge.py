@@ -32,8 +32,8 @@ def has_gauge(data: Data) -> bool:
     )
 
 
-def gauge_step(data: Data, state: State, power: Any) -> State:
-    """Move each atom's scale towards its posterior mode. `power` is the sum of squares and variances of the atom's row of X."""
+def gauge_step(data: Data, state: State, power: Any, now: Any) -> State:
+    """Move each atom's scale towards its posterior mode, if `now`. `power` is the sum of squares and variances of the atom's row of X."""
     F = state.F
     M = F.mean.shape[0]
     r = data.start.variance[0]  # Gaussian: the same for every entry
@@ -42,5 +42,5 @@ def gauge_step(data: Data, state: State, power: Any) -> State:
     used = power / data.prior.X.variance  # type: ignore[attr-defined]
     gradient = M - own + hint - state.nonzeros + used
     curvature = jnp.maximum(2 * own - hint, own) + 2 * used
-    k = jnp.exp(jnp.clip(gradient / curvature, -_LARGEST_STEP, _LARGEST_STEP))
+    k = jnp.exp(jnp.where(now, jnp.clip(gradient / curvature, -_LARGEST_STEP, _LARGEST_STEP), 0))
     return state._replace(F=Moments(F.mean * k, F.variance * k**2), scale=state.scale * k)

@@ -17,6 +17,8 @@ from .data import Data
 from .state import State, mix, rescaled
 from .variances import over_signals
 
+# Iterations between two counts of the nonzeros (and so between two gauge steps): scales drift slowly.
+_COUNT_EVERY = 4
 # Most signals in a block on a CPU; accelerators take all at once.
 _WIDEST = 1024
 
@@ -123,7 +125,9 @@ def message_to_matrix(rules: Rules, data: Data, F: Any, sums: ForMatrix, learns:
     return sums.precision, sums.product / _root_N(data) + _kept(rules, sums.precision, sums.echo if learns.X else 0) * F
 
 
-def _pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, step_size: Any) -> tuple[Moments, Residual, ForMatrix]:
+def _pass(
+    rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, step_size: Any, count: Any
+) -> tuple[Moments, Residual, ForMatrix]:
     """New (damped) X and g of the signals in `data` and `state`, and what they say about F.
 
     X is read as it is stored; its pending scale k goes into the small arrays that it meets, so that no rescaled copy of X is made.
@@ -133,18 +137,22 @@ def _pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, ste
     squares = type(F.squares)(*(value / k**2 for value in F.squares))
     out = residual(rules, data, F.mean / k, squares, raw, state.g, state.noise, learns)
     P = data.sizes[2]
-    new, nonzeros = raw, state.nonzeros
-    if learns.X:
-        X = Moments(raw.mean / k[..., None], raw.variance / k[..., None] ** 2)
-        a, b = message_to_signals(rules, data, F, X.mean, out, learns)
-        new, nonzeros = mix(X, data.prior.X.posterior(a, b), step_size), expected_nonzeros(data, a, b)
     ones = jnp.ones(P, data.Y.dtype)
     power = (over_signals(raw.mean**2, (ones,))[0] + over_signals(raw.variance, (ones,))[0]) / k**2
+    precision = echo = product = None
     if learns.F and data.known is None:
         precision, echo = rules.structure.to_matrix(data, raw, 1 / out.level, out.square / out.level**2)
-        sums = ForMatrix(precision / k**2, echo / k**2, out.g @ raw.mean.T / k, nonzeros, power)
-    else:
-        sums = ForMatrix(None, None, None, nonzeros, power)
+        precision, echo, product = precision / k**2, echo / k**2, out.g @ raw.mean.T / k
+    new, nonzeros = raw, jnp.zeros_like(state.nonzeros)
+    if learns.X:
+        if jax.default_backend() != "cpu":
+            # All that reads the old X comes first, so that the new one can take its place without a copy.
+            raw, out, power, precision, echo, product = jax.lax.optimization_barrier((raw, out, power, precision, echo, product))
+        X = Moments(raw.mean / k[..., None], raw.variance / k[..., None] ** 2)
+        a, b = message_to_signals(rules, data, F, X.mean, out, learns)
+        new = mix(X, data.prior.X.posterior(a, b), step_size)
+        nonzeros = jax.lax.cond(count, expected_nonzeros, lambda data, a, b: nonzeros, data, a, b)
+    sums = ForMatrix(precision, echo, product, nonzeros, power)
     return new, out._replace(level=_by_signal(out.level, P), square=_by_signal(out.square, P), onsager=None), sums
 
 
@@ -161,18 +169,24 @@ def expected_nonzeros(data: Data, a: Any, b: Any) -> Any:
     return jnp.full(N, float(P), data.Y.dtype)
 
 
+def counts_now(state: State) -> Any:
+    """Whether this iteration counts the nonzeros of each atom, which costs another look at X and is needed now and then only."""
+    return state.age % _COUNT_EVERY == 0
+
+
 def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learns = BOTH) -> tuple[State, Any]:
     """One damped iteration, everything from the old estimates; and the old power of each atom's row of X, for the gauge."""
     P = data.sizes[2]
     if not rules.structure.local:
         state = rescaled(state)
     matrix = prepare(rules, data, state.F)
+    count = counts_now(state)
     step_X = jnp.where(state.age == 0, 1, step_size)  # the first estimate of X replaces nothing, so it is taken whole
     width = _block_width(P) if rules.structure.local and jax.default_backend() == "cpu" else P
 
     def one_pass(state: State, block: Signals) -> tuple[Signals, ForMatrix]:
         part = data._replace(Y=block.Y, mask=block.mask)
-        X, out, sums = _pass(rules, part, matrix, state._replace(X=block.X, g=block.g), learns, step_X)
+        X, out, sums = _pass(rules, part, matrix, state._replace(X=block.X, g=block.g), learns, step_X, count)
         return Signals(None, None, X, out.g, out.level, out.square), sums
 
     everything = Signals(data.Y, data.mask, state.X, state.g, state.level, state.square)
@@ -184,7 +198,8 @@ def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learn
     if learns.F and data.known is None:
         F = mix(F, data.matrix_posterior(*message_to_matrix(rules, data, F.mean, sums, learns)), step_size)
     # A pass that leaves X alone leaves its pending scale pending.
-    scale, nonzeros = (jnp.ones_like(state.scale), sums.nonzeros) if learns.X else (state.scale, state.nonzeros)
+    scale = jnp.ones_like(state.scale) if learns.X else state.scale
+    nonzeros = jnp.where(count, sums.nonzeros, state.nonzeros) if learns.X else state.nonzeros
     state = state._replace(F=F, X=new.X, g=new.g, level=new.level, square=new.square, nonzeros=nonzeros, scale=scale, age=state.age + 1)
     return state, sums.power
 
