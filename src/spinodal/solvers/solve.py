@@ -126,15 +126,17 @@ def _solve_batch(
                 return run
 
     run = _begin(model, observed, problem, keys, max_iterations)
-    if not model.solver.repair:
+    doubt = _share_unknown(problem)
+    if not model.solver.repair or doubt < _STRONG_HINT:
         return _solution(model, observed, problem, go(run, max_iterations), tolerance)
     run = go(run, _FIRST_RUN)
     kept, verdict = run, _inspect(model, observed, problem, run)
-    previous = np.where(np.asarray(verdict.weak_hint), np.inf, verdict.free_entropy)
+    weak_hint = doubt > _WEAK_HINT
+    previous = np.full(size, np.inf) if weak_hint else np.asarray(verdict.free_entropy)
     for k in range(_REPAIRS):
         left = np.asarray(run.iteration) < max_iterations
         same = np.abs(np.asarray(verdict.free_entropy) - previous) < _SAME / model.N
-        again = left & (np.asarray(verdict.trouble) | (np.asarray(verdict.weak_hint) & ~same))
+        again = left & (np.asarray(verdict.trouble) | (weak_hint & ~same))
         if not again.any():
             break
         previous = np.asarray(verdict.free_entropy)
@@ -154,7 +156,12 @@ def _solve_batch(
 class _Verdict(NamedTuple):
     trouble: Any
     free_entropy: Any
-    weak_hint: Any
+
+
+def _share_unknown(problem: Problem) -> float:
+    """The share of F's power that F' leaves unknown: 0 for a known matrix, 1 without F'."""
+    power, eta = float(problem.prior.F.second_moment()), float(problem.eta)
+    return 1.0 if np.isinf(eta) else eta / (eta + power)
 
 
 @partial(jax.jit, static_argnums=(0, 4))
@@ -193,9 +200,7 @@ def _mapped(function: Any) -> Any:
 def _inspect(model: _Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
     def one(observed: Observed, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
-        share = jnp.mean(data.start.variance) / data.prior.F.second_moment()
-        trouble = checks(data, run.state).trouble & (share > _STRONG_HINT)
-        return _Verdict(trouble, -model.solver.cost(data, run.state), share > _WEAK_HINT)
+        return _Verdict(checks(data, run.state).trouble, -model.solver.cost(data, run.state))
 
     return _mapped(one)(observed, run)
 
@@ -255,7 +260,7 @@ def _reorder(run: Progress, place: Any, sign: Any, moved: Any) -> Progress:
 
 
 def _solution(model: _Model, observed: Observed, problem: Problem, run: Progress, tolerance: float) -> Solution:
-    solution = jax.tree.map(np.asarray, _conclude(model, observed, problem, run, tolerance))
+    solution = jax.device_get(_conclude(model, observed, problem, run, tolerance))
     return solution._replace(status=np.array(STATUSES)[solution.status])
 
 

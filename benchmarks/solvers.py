@@ -1,0 +1,95 @@
+"""Solvers: one AMP iteration against its three matrix products, memory, batches against one at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import spinodal as sp
+from spinodal.solvers.data import make_data
+from spinodal.solvers.iterate import begin, iterate
+
+# (N, M, P) of the iteration on a CPU and on an accelerator.
+CPU_SIZE, ACCELERATOR_SIZE = (1000, 500, 5000), (5000, 2500, 25_000)
+# Iterations timed, after some that are not.
+TIMED, BEFORE = 8, 4
+REPEATS = 5
+# The batch: this many instances of this size.
+BATCH, BATCH_SIZE = 64, 100
+# Solved one by one, and scaled up.
+ONE_BY_ONE = 8
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    """Median time of a call that has been compiled already."""
+    jax.block_until_ready(function())
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        jax.block_until_ready(function())
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
+    """Time and memory of one iteration of the default AMP, and the time of F X, F^T G and G X^T on the same arrays."""
+    N, M, P = sizes
+    problem = sp.Problem.sparse(alpha=M / N, pi=P / N, rho=0.1, eta=0.1, noise_variance=1e-8)
+    with jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
+        keys = jax.random.split(jax.random.key(0), 4)
+        F = jax.random.normal(keys[0], (M, N), dtype)
+        X = jnp.where(jax.random.bernoulli(keys[1], 0.1, (N, P)), jax.random.normal(keys[2], (N, P), dtype), 0)
+        Y = F @ X / np.sqrt(N).astype(dtype)
+        F_prime = (F + np.sqrt(0.1).astype(dtype) * jax.random.normal(keys[3], (M, N), dtype)) / np.sqrt(1.1).astype(dtype)
+        traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
+        solver = sp.AMP()
+
+        @partial(jax.jit, static_argnums=2)
+        def run(observed: sp.Observed, problem: sp.Problem, iterations: int) -> Any:
+            data = make_data(observed, problem, N, "noisy", dtype)
+            start = begin(solver.init(data, keys[0]), TIMED + BEFORE, solver.first_damping, False)
+            state = iterate(solver, data, start, iterations, 0.0).state
+            return state.X.mean[0, 0] + state.X.variance[0, 0] + state.F.mean[0, 0]
+
+        three = jax.jit(lambda F, X, G: (F @ X, F.T @ G, G @ X.T))
+
+        def products(count: int) -> Any:
+            return [three(F, X, Y) for _ in range(count)][-1]
+
+        observed = sp.Observed(Y, F_prime, None)
+        own = (seconds(lambda: run(observed, traced, TIMED + BEFORE)) - seconds(lambda: run(observed, traced, BEFORE))) / TIMED
+        floor = (seconds(lambda: products(TIMED + BEFORE)) - seconds(lambda: products(BEFORE))) / TIMED
+        memory = run.lower(observed, traced, BEFORE).compile().memory_analysis()
+        arrays = (memory.temp_size_in_bytes + Y.nbytes) / X.nbytes
+    print(
+        f"{dtype}  N = {N}, M = {M}, P = {P}: iteration {1e3 * own:.1f} ms, its three products {1e3 * floor:.1f} ms, ratio {own / floor:.2f}"
+    )
+    print(f"          {6 * N * M * P / floor / 1e9:.0f} GFLOP/s in the products; memory with Y: {arrays:.1f} arrays of the size of X")
+
+
+def batches() -> None:
+    """Instances solved together against the same ones solved one at a time."""
+    problem = sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=0.1, noise_variance=1e-8)
+    observed = sp.sample(problem, BATCH_SIZE, seed=1, batch=BATCH).observed
+
+    def alone() -> None:
+        for k in range(ONE_BY_ONE):
+            sp.solve(jax.tree.map(lambda value, k=k: value[k], observed), problem)
+
+    together, single = seconds(lambda: sp.solve(observed, problem)), seconds(alone) * BATCH / ONE_BY_ONE
+    print(f"{BATCH} instances of N = {BATCH_SIZE}: together {together:.2f} s, one at a time {single:.2f} s, ratio {single / together:.1f}")
+
+
+def main() -> None:
+    size = CPU_SIZE if jax.default_backend() == "cpu" else ACCELERATOR_SIZE
+    print(f"on {jax.devices()[0].device_kind}")
+    for dtype in ("float64", "float32"):
+        iteration(size, dtype)
+    batches()
