@@ -51,19 +51,25 @@ def test_a_small_eta_is_continuous_with_a_known_matrix(compressed_sensing: tuple
 
 
 def test_amp_approaches_belief_propagation_as_size_grows() -> None:
-    """What AMP leaves out is of order 1/N in every estimate, so squared differences fall as 1/N^2."""
+    """The difference falls for the typical signal and on average. No rate is claimed: a few signals carry most of the average.
+
+    The number of instances falls with N so that the sizes are compared on similar numbers of signals.
+    """
     error = sp.amp_mse(CALIBRATION).mse.X
-    differences = []
-    for n in (12, 24, 48):
-        instance = sp.sample(CALIBRATION, n, seed=2, batch=4)
+    average, typical = [], []
+    for n, instances in ((12, 16), (24, 8), (48, 4)):
+        instance = sp.sample(CALIBRATION, n, seed=2, batch=instances)
         amp = sp.solve(instance.observed, CALIBRATION, sp.AMP(repair=False))
         reference = sp.solve(instance.observed, CALIBRATION, sp.RelaxedBP())
         assert np.all(amp.status == "converged")
         assert np.all(reference.status == "converged")
-        differences.append(np.mean((amp.mean.X - reference.mean.X) ** 2) / error)
-    assert differences[1] < differences[0] / 2
-    assert differences[2] < differences[1] / 2
-    assert differences[2] < 0.2
+        by_signal = np.mean((amp.mean.X - reference.mean.X) ** 2, axis=1) / error
+        average.append(np.mean(by_signal))
+        typical.append(np.median(by_signal))
+    assert average[0] > average[1] > average[2]
+    assert typical[0] > typical[1] > typical[2]
+    assert average[2] < 0.2
+    assert typical[2] < 0.02
 
 
 def test_variance_structures_agree_where_signals_are_alike() -> None:
