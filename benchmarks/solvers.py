@@ -68,10 +68,8 @@ def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
         floor = (seconds(lambda: products(TIMED + BEFORE)) - seconds(lambda: products(BEFORE))) / TIMED
         memory = run.lower(observed, traced, BEFORE).compile().memory_analysis()
         arrays = (memory.temp_size_in_bytes + Y.nbytes) / X.nbytes
-    print(
-        f"{dtype}  N = {N}, M = {M}, P = {P}: iteration {1e3 * own:.1f} ms, its three products {1e3 * floor:.1f} ms, ratio {own / floor:.2f}"
-    )
-    print(f"          {6 * N * M * P / floor / 1e9:.0f} GFLOP/s in the products; memory with Y: {arrays:.1f} arrays of the size of X")
+    print(f"{dtype}  N = {N}, M = {M}, P = {P}: iteration {1e3 * own:.1f} ms, three products {1e3 * floor:.1f} ms, ratio {own / floor:.2f}")
+    print(f"         {6 * N * M * P / floor / 1e9:.0f} GFLOP/s in the products; memory with Y: {arrays:.1f} arrays of the size of X")
 
 
 def batches() -> None:

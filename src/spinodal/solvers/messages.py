@@ -91,7 +91,7 @@ def prepare(rules: Rules, data: Data, F: Moments) -> Matrix:
 
 
 def residual(rules: Rules, data: Data, F: Any, squares: Any, X: Moments, g: Any, noise: Any, learns: Learns) -> Residual:
-    """omega = F X/sqrt(N) - (Onsager variance) g, Eq. (12), and the new g. F is the mean over sqrt(N)."""
+    """omega = F X/sqrt(N) - (Onsager variance) g, Eq. (12) of KMZ13, and the new g. F is the mean over sqrt(N)."""
     spread = rules.structure.spread(squares, X)
     onsager = spread.X * learns.X + spread.F * learns.F
     error = data.Y - F @ X.mean + onsager * g
@@ -115,13 +115,13 @@ def _kept(rules: Rules, precision: Any, echo: Any) -> Any:
 
 
 def message_to_signals(rules: Rules, data: Data, F: Matrix, X: Any, out: Residual, learns: Learns) -> tuple[Any, Any]:
-    """(a, b) for every entry of X: a = 1/Sigma_R^2 and b = R/Sigma_R^2, Eqs. (13) and (15). X is the mean alone."""
+    """(a, b) for every entry of X: a = 1/Sigma_R^2 and b = R/Sigma_R^2, Eqs. (13) and (15) of KMZ13. X is the mean alone."""
     a, echo = rules.structure.to_signals(data, F.squares, 1 / out.level, out.square / out.level**2)
     return a, F.transposed @ out.g + _kept(rules, a, echo if learns.F else 0) * X
 
 
 def message_to_matrix(rules: Rules, data: Data, F: Any, sums: ForMatrix, learns: Learns) -> tuple[Any, Any]:
-    """(a, b) for every entry of F: a = 1/Sigma_S^2 and b = S/Sigma_S^2, Eqs. (14) and (16). F is the mean alone."""
+    """(a, b) for every entry of F: a = 1/Sigma_S^2 and b = S/Sigma_S^2, Eqs. (14) and (16) of KMZ13. F is the mean alone."""
     return sums.precision, sums.product / _root_N(data) + _kept(rules, sums.precision, sums.echo if learns.X else 0) * F
 
 
@@ -175,7 +175,7 @@ def counts_now(state: State) -> Any:
 
 
 def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learns = BOTH) -> tuple[State, Any]:
-    """One damped iteration, everything from the old estimates; and the old power of each atom's row of X, for the gauge."""
+    """One damped iteration, Eqs. (12)-(20) of KMZ13, all from the old estimates; and the old power of each row of X, for the gauge."""
     P = data.sizes[2]
     if not rules.structure.local:
         state = rescaled(state)

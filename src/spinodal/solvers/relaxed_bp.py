@@ -29,7 +29,7 @@ _LEAST_PRECISION = 1e-12
 
 @dataclass(frozen=True)
 class RelaxedBP:
-    """The reference for small sizes: memory and time grow as M N P per iteration."""
+    """Belief propagation with Gaussian messages, Eqs. (8)-(11) of KMZ13: the reference for small sizes, M N P messages an iteration."""
 
     damping: float = 0.5
     residual_floor: float = 0.7

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..errors import check, check_choice, check_count
+from ..errors import InputError, check, check_choice, check_count
 from ..pair import Pair
 from ..problem import Observed, Problem
 from .amp import AMP
@@ -79,13 +79,15 @@ def solve(
     dtype: Any = np.float64,
     progress: Callable[[int, float, float], None] | None = None,
 ) -> Solution:
-    """Recover F and X from Y (and F' and a mask, where given).
+    """Recover F and X from Y (and F' and a mask, where given): the means and variances of the posterior, Eq. (4) of KMZ13.
 
     `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means
     a batch of instances, solved together. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
     """
     solver = AMP() if solver is None else solver
+    if not (hasattr(solver, "estimate") or hasattr(solver, "step")) or isinstance(solver, type):
+        raise InputError(f"solver must be an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle object, but {solver!r} was given.")
     observed, N, matrix = check_observed(observed, problem, n_atoms)
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
@@ -96,6 +98,7 @@ def solve(
         observed = jax.tree.map(lambda value: value[None], observed)
     if hasattr(solver, "estimate"):
         solution = solver.estimate(observed, problem)
+        solution = jax.tree.map(lambda value: value.astype(dtype) if value.dtype.kind == "f" else value, solution)
     else:
         # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
         with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"):
