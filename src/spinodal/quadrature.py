@@ -57,11 +57,10 @@ def message_averages(prior: Prior, support: Support, a: Any) -> Averages:
     # At a = 0 the message says nothing; evaluate next to it to keep b/sqrt(a) defined.
     safe = jnp.where(a > 0, a, 1.0)
     u, w = nodes_and_weights(support, safe)
-    log_p = prior.log_evidence(safe, u)
-    p = w * jnp.exp(log_p) / jnp.sqrt(2 * jnp.pi)
+    p = w * prior.evidence(safe, u) / jnp.sqrt(2 * jnp.pi)
     mean, variance = prior.posterior(safe, jnp.sqrt(safe) * u)
     # -log p(u) averaged is the entropy of u; the noise's own entropy log(2 pi e)/2 is taken off.
-    information = -jnp.sum(jnp.where(p > 0, p * log_p, 0.0)) - 0.5
+    information = -jnp.sum(jnp.where(p > 0, p * prior.log_evidence(safe, u), 0.0)) - 0.5
     prior_mean, prior_variance = prior.moments()
     return Averages(
         jnp.where(a > 0, jnp.sum(p * variance), prior_variance),

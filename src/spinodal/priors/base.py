@@ -99,6 +99,10 @@ class Prior:
         """
         return -(u**2) / 2 + self.log_partition(a, jnp.sqrt(a) * u)
 
+    def evidence(self, a: Any, u: Any) -> Any:
+        """The density of u = b/sqrt(a) times sqrt(2 pi): the exponential of `log_evidence`, unless a sum is cheaper."""
+        return jnp.exp(self.log_evidence(a, u))
+
     def support(self) -> Support:
         """Where the prior lives, for the quadrature. Found from `sample` unless a subclass knows better."""
         return _probe(self)

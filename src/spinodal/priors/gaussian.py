@@ -86,6 +86,10 @@ class GaussBernoulli(Prior):
         slab = jnp.log(self.rho) + gaussian_log_evidence(self.mean, self.variance, a, u)
         return jnp.logaddexp(jnp.log1p(-self.rho) - u**2 / 2, slab)
 
+    def evidence(self, a: Any, u: Any) -> Any:
+        slab = jnp.exp(gaussian_log_evidence(self.mean, self.variance, a, u))
+        return (1 - self.rho) * jnp.exp(-(u**2) / 2) + self.rho * slab
+
     def _odds_against(self, a: Any, b: Any) -> Any:
         """(1 - p)/p for the probability p that the entry is not zero: one exponential and one root, the cheapest way on any machine."""
         spread = 1 + a * self.variance

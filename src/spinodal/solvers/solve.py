@@ -264,31 +264,35 @@ def _reorder(run: Progress, place: Any, sign: Any, moved: Any) -> Progress:
 
 def _solution(model: _Model, observed: Observed, problem: Problem, run: Progress, tolerance: float) -> Solution:
     solution = jax.device_get(_conclude(model, observed, problem, run, tolerance))
+    lost = np.array(STATUSES)[solution.status] == "diverged"
+    if lost.any():
+        # The best state of a run that came apart: the one that was kept, or where it started.
+        size = observed.Y.shape[0]
+        state = run.best or _begin(model, observed, problem, jax.random.split(jax.random.key(0), size), run.trace.level.shape[1]).state
+        best = jax.device_get(_conclude(model, observed, problem, run._replace(state=state), tolerance))
+        solution = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), solution, best)
+        solution = solution._replace(status=np.where(lost, STATUSES.index("diverged"), solution.status))
     return solution._replace(status=np.array(STATUSES)[solution.status])
 
 
 @partial(jax.jit, static_argnums=0)
 def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress, tolerance: Any) -> Solution:
+    """The estimates, residuals, free entropies, and statuses as indices into STATUSES."""
+
     def one(observed: Observed, run: Progress) -> Solution:
-        data = model.data(observed, problem)
-        solver = model.solver
-
-        def summary(state: Any) -> tuple[Any, Any, Any]:
-            marginal = solver.marginals(data, state) if hasattr(solver, "marginals") else rescaled(state)
-            error = data.Y - marginal.F.mean @ marginal.X.mean / jnp.sqrt(1.0 * model.N).astype(data.Y.dtype)
-            error = error if data.mask is None else error * data.mask
-            return marginal, jnp.mean(error**2) / jnp.mean(data.seen_by_signal), -solver.cost(data, marginal)
-
-        last, residual, phi = summary(run.state)
-        # The best state for a run that came apart: the kept one, or where it started if that is not finite either.
-        fallback = summary(run.best) if solver.keeps_best else summary(solver.init(data, jax.random.key(0)))
-        finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(last.X.variance)) & jnp.all(jnp.isfinite(last.F.variance))
+        data, solver = model.data(observed, problem), model.solver
+        state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
+        error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
+        error = error if data.mask is None else error * data.mask
+        residual = jnp.mean(error**2) / jnp.mean(data.seen_by_signal)
+        phi = -solver.cost(data, state)
+        finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(state.X.variance)) & jnp.all(jnp.isfinite(state.F.variance))
         good = finite & (residual <= _WORSE_THAN_NOTHING * data_power(data) + data.noise)
-        state, residual, phi = jax.tree.map(lambda a, b: jnp.where(good, a, b), (last, residual, phi), fallback)
-        settled = run.change <= tolerance
-        code = jnp.where(~good, 2, jnp.where(~settled, 0, 1))
+        ending = jnp.where(run.change <= tolerance, STATUSES.index("converged"), STATUSES.index("max_iterations"))
         if solver.repair:
-            code = jnp.where((code == 1) & checks(data, state).trouble, 3, code)
+            ending = jnp.where(checks(data, state).trouble & (run.change <= tolerance), STATUSES.index("degenerate"), ending)
+        code = jnp.where(good, ending, STATUSES.index("diverged"))
+        phi = jnp.where(jnp.isnan(phi), -jnp.inf, phi)  # not a number ranks last
         return Solution(
             Pair(state.F.mean, state.X.mean), Pair(state.F.variance, state.X.variance), code, run.iteration, residual, phi, run.trace
         )
