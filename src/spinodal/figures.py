@@ -63,8 +63,8 @@ def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = Non
     if not noiseless:
         axis.fill_between(rho, 0, bottom, color=PHASE_COLOURS["easy"], lw=0)
     axis.plot(rho, np.where(worst.pi_star <= 2 * top, worst.pi_star, np.nan), color=VERMILION, lw=2, label=r"$\pi^*$ (counting bound)")
-    for eta, colour in zip(dataset.eta.values, LINES, strict=False):
-        here = dataset.sel(eta=eta)
+    for (k, eta), colour in zip(enumerate(dataset.eta.values), LINES, strict=False):
+        here = dataset.isel(eta=k)
         axis.plot(rho, _finite(here.pi_spinodal, top), color=colour, ls=":", lw=2, label=rf"$\pi^s$, {_eta_label(eta)}")
         if not noiseless:
             axis.plot(rho, _finite(here.pi_bayes, top), color=colour, ls="--", lw=1, label=rf"$\pi_B$, {_eta_label(eta)}")
@@ -95,8 +95,8 @@ def error_curves_figure(dataset: xarray.Dataset) -> Figure:
     errors = np.stack([dataset[f"{branch}_mse_{factor}"].values for branch in ("bayes", "amp") for factor in ("F", "X")])
     lowest = float(errors[errors > 0].min(initial=1.0))
     for axis, factor, what in zip(axes, ("F", "X"), ("matrix, D", "signals, E"), strict=True):
-        for eta, colour in zip(dataset.eta.values, LINES, strict=False):
-            here = dataset.sel(eta=eta)
+        for (k, eta), colour in zip(enumerate(dataset.eta.values), LINES, strict=False):
+            here = dataset.isel(eta=k)
             for branch, name, style in (("bayes", "Bayes", {"lw": 1.5}), ("amp", "AMP", {"ls": ":", "lw": 2.2})):
                 # Zero errors leave a logarithmic axis at the bottom.
                 values = np.maximum(here[f"{branch}_mse_{factor}"].values, lowest / 10)

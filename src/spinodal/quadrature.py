@@ -26,8 +26,8 @@ _UNIT_PANELS = 13
 _TAIL_PANELS = 24
 # Panels graded into the midpoint of two landmarks: widths 2^-6 ... 2^3.
 _MIDDLE_PANELS = np.concatenate([[0.0], 2.0 ** np.arange(-6, 4)])
-# Points evaluated together: large enough to vectorise, small enough to stay in cache.
-_BATCH = 32
+# Points evaluated together: large enough for several cores, small enough to stay in cache.
+_BATCH = 256
 # Numbers of points that a compiled evaluation takes; a request is padded to the next one, and the largest is repeated.
 _PADDED = (32, 512, 4096)
 
