@@ -41,9 +41,10 @@ _PROGRESS_STRIDE = 10
 class Solution(NamedTuple):
     """Posterior means and variances of F and X, how the run ended, and its trace.
 
-    status: "converged", "max_iterations", "diverged" (the best state is returned) or "degenerate" (settled, but atoms are copies, unused,
-    or used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N). free_entropy is the Bethe
-    free entropy log Z/(N P), higher is better, in the convention of the replica potential. For a batch every field has a leading axis.
+    status: "converged", "max_iterations", "diverged" (the best state is returned) or "degenerate" (settled, but nothing was learned, or
+    atoms are copies, unused, or used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N).
+    free_entropy is the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential. For a batch every
+    field has a leading axis.
     """
 
     mean: Pair[Any]
@@ -289,6 +290,9 @@ def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress
         finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(state.X.variance)) & jnp.all(jnp.isfinite(state.F.variance))
         good = finite & (residual <= _WORSE_THAN_NOTHING * data_power(data) + data.noise)
         ending = jnp.where(run.change <= tolerance, STATUSES.index("converged"), STATUSES.index("max_iterations"))
+        if model.matrix == "none":
+            # Without F' an iteration from F = 0 stays there: settled, but nothing was learned.
+            ending = jnp.where(jnp.all(state.F.mean == 0), STATUSES.index("degenerate"), ending)
         if solver.repair:
             ending = jnp.where(checks(data, state).trouble & (run.change <= tolerance), STATUSES.index("degenerate"), ending)
         code = jnp.where(good, ending, STATUSES.index("diverged"))
