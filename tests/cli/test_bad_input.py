@@ -91,6 +91,12 @@ def test_a_read_only_directory(spinodal_command: Run, tmp_path: Path, tmp_path_f
     assert list(locked.iterdir()) == []
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system that refuses everyone")
+@pytest.mark.parametrize("out", ["/proc", "/proc/nowhere"])
+def test_a_directory_that_not_even_root_can_write(out: str, spinodal_command: Run, tmp_path: Path) -> None:
+    assert_refused(spinodal_command("reproduce", "fig3", "--out", out), "out must be a directory that can be written", tmp_path)
+
+
 def test_the_real_command_exits_with_two(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from spinodal.cli import main; main()", "theory", *flat({**THEORY, "--rho": "1.2"})]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
