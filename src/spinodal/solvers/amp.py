@@ -11,15 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError, check, check_choice
+from ..errors import InputError, check, check_choice, check_count
+from .annealing import cooled, first_guess, heated
 from .data import Data
 from .gauge import gauge_step, has_gauge
+from .learning import LEARNABLE, informed, learn, parameters
 from .messages import Rules, counts_now, free_entropy, update
-from .state import State, data_power, first_state, rescaled
+from .state import State, first_state, rescaled
 from .variances import STRUCTURES
 
-# Where noise was added to shake a state loose, this factor takes it away again, iteration by iteration.
-_COOLING = 0.97
+# Iterations of slow cooling at the start where nothing is known of F.
+FIRST_COOLING = 40
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,9 @@ class AMP:
     (the paper's).
     damping: weight of the old value, or "adaptive": raised when the Bethe free entropy falls, lowered while it rises.
     residual_floor: the variance used is at least this share of the measured one. measured_variance: use the measured one alone.
-    clip_gains, gauge: see the module. anneal: None for the known noise level from the start, or the factor by which a level as high as
-    the data's power approaches it each iteration.
+    clip_gains, gauge: see the module. anneal: iterations of slow cooling from a noise level near the data's power; 0 for the known level
+    from the start; None for 0 with F', and a short cooling without.
+    learn: parameters to learn on the way, any of "noise", "rho", "mean" and "variance" (of the slab of X), starting from the given ones.
     repair: look for duplicated, unused or overused atoms when the iterations have settled, and start those again.
     """
 
@@ -41,7 +44,8 @@ class AMP:
     measured_variance: bool = False
     clip_gains: bool = True
     gauge: bool = True
-    anneal: float | None = None
+    anneal: int | None = None
+    learn: tuple[str, ...] = ()
     repair: bool = True
 
     def __post_init__(self) -> None:
@@ -52,14 +56,17 @@ class AMP:
             check("damping", self.damping, 0.0, 1.0, high_open=True)
         check("residual_floor", self.residual_floor, 0.0, 1.0)
         if self.anneal is not None:
-            check("anneal", self.anneal, 0.0, 1.0, low_open=True, high_open=True)
-        if self.measured_variance and self.anneal is not None:
-            raise InputError("anneal must be None with measured_variance=True, which never uses the noise level.")
+            check_count("anneal", self.anneal, 0)
+        object.__setattr__(self, "learn", tuple(self.learn))
+        for name in self.learn:
+            check_choice("learn", name, LEARNABLE)
+        if self.measured_variance and self.anneal:
+            raise InputError("anneal must be None or 0 with measured_variance=True, which never uses the noise level.")
 
     @classmethod
     def as_printed(cls, damping: float = 0.0) -> AMP:
         """The paper's algorithm: one measured variance, no clipping, no gauge, no repair."""
-        return cls("scalar", damping, 0.0, True, clip_gains=False, gauge=False, repair=False)
+        return cls("scalar", damping, 0.0, True, clip_gains=False, gauge=False, anneal=0, repair=False)
 
     @property
     def rules(self) -> Rules:
@@ -80,15 +87,21 @@ class AMP:
 
     def init(self, data: Data, key: Any) -> State:
         state = first_state(data)
-        return state if self.anneal is None else state._replace(noise=data.noise + data_power(data))
+        from_scratch = data.known is None and data.side is None
+        if from_scratch:
+            state = state._replace(F=first_guess(data, key))
+        slow = self.anneal if self.anneal is not None else FIRST_COOLING if from_scratch else 0
+        return heated(data, state._replace(learned=parameters(data) if self.learn else None), slow)
 
     def step(self, data: Data, state: State, step_size: Any) -> State:
-        rate = _COOLING if self.anneal is None else self.anneal
-        state = state._replace(noise=data.noise + rate * (state.noise - data.noise))
+        data = informed(data, state)
+        state = cooled(data, state)
         now = counts_now(state)
         state, power = update(self.rules, data, state, step_size)
-        return gauge_step(data, state, power, now) if self.gauge and has_gauge(data) else state
+        if self.gauge and has_gauge(data):
+            state = gauge_step(data, state, power, now)
+        return learn(self.learn, data, state, power, now) if self.learn else state
 
     def cost(self, data: Data, state: State) -> Any:
         """Minus the Bethe free entropy: what adaptive damping watches."""
-        return -free_entropy(self.rules, data, rescaled(state))
+        return -free_entropy(self.rules, informed(data, state), rescaled(state))

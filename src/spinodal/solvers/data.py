@@ -21,10 +21,11 @@ class Data(NamedTuple):
     Y: Any
     mask: Any
     prior: Pair[Prior]
-    side: tuple[Any, Any]  # message (a, b) of F' to F
+    side: tuple[Any, Any] | None  # message (a, b) of F' to F, None without F'
     known: Any  # F itself where eta = 0, else None
     start: Moments  # what is known of F before Y is seen
     noise: Any
+    rounding: Any  # the least noise variance that can be told from rounding errors
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -45,7 +46,11 @@ class Data(NamedTuple):
         """Posterior of F given the data's message (a, b), its prior and F'."""
         if self.known is not None:
             return self.start
-        return self.prior.F.posterior(a + self.side[0], b + self.side[1])
+        return self.prior.F.posterior(*self.with_side(a, b))
+
+    def with_side(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """The message (a, b) to F together with that of F'."""
+        return (a, b) if self.side is None else (a + self.side[0], b + self.side[1])
 
 
 def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: Any) -> Data:
@@ -57,7 +62,7 @@ def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: 
     M = Y.shape[0]
     prior, eta = problem.prior, jnp.asarray(problem.eta, dtype)
     zero = jnp.zeros((M, N), dtype)
-    side: tuple[Any, Any] = (jnp.zeros((), dtype), zero)
+    side: tuple[Any, Any] | None = None
     known = None
     if matrix == "exact":
         known = jnp.asarray(observed.F_prime, dtype)
@@ -73,4 +78,4 @@ def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: 
     power = prior.F.second_moment() * prior.X.second_moment()
     rounding = _ROUNDING * jnp.finfo(dtype).eps ** 2 * jnp.maximum(jnp.mean(Y**2), power)
     noise = jnp.maximum(jnp.asarray(problem.channel.variance, dtype), rounding).astype(dtype)
-    return Data(Y, mask, prior, side, known, start, noise)
+    return Data(Y, mask, prior, side, known, start, noise, rounding.astype(dtype))

@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 
 from ..pair import Pair
+from .annealing import is_hot
 from .data import Data
+from .learning import informed
 from .state import State
 
 # The level is compared with its running mean, which forgets at this rate.
@@ -80,6 +82,9 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
     log_level = jnp.log(typical)
     smoothed = jnp.where(first, log_level + 1, _FORGET * run.smoothed + (1 - _FORGET) * log_level)
     change = jnp.abs(log_level - smoothed)
+    change = jnp.where(
+        is_hot(informed(data, state), state), jnp.maximum(change, 1), change
+    )  # nothing settles while the noise level is still falling
     measured = jnp.median(state.square)
     better = jnp.isfinite(measured) & (measured <= run.best_level)
     best = None if run.best is None else jax.tree.map(lambda new, kept: jnp.where(better, new, kept), state, run.best)

@@ -270,9 +270,10 @@ def free_entropy(rules: Rules, data: Data, state: State, learns: Learns = BOTH) 
     if learns.F and data.known is None:
         precision, echo = rules.structure.to_matrix(data, X, 1 / out.level, out.square / out.level**2)
         a, b = message_to_matrix(rules, data, F.mean, ForMatrix(precision, echo, out.g @ X.mean.T, None, None), learns)
-        total = data.side[0] + a, data.side[1] + b
+        total = data.with_side(a, b)
         posterior = data.prior.F.posterior(*total)
         # Relative to what F' says: the divergence between two posteriors under nested messages.
         here = b * posterior.mean - a * (posterior.variance + posterior.mean**2) / 2
-        cost += jnp.sum(here - data.prior.F.log_partition(*total) + data.prior.F.log_partition(*data.side))
+        before = 0 if data.side is None else data.prior.F.log_partition(*data.side)
+        cost += jnp.sum(here - data.prior.F.log_partition(*total) + before)
     return -(energy + cost) / (N * P)

@@ -89,7 +89,8 @@ class RelaxedBP:
         F = state.F
         if data.known is None:
             sum_A, sum_B = (jnp.sum(value, axis=2, keepdims=True) for value in (A_F, B_F))
-            F = data.prior.F.posterior(_positive(sum_A - A_F) + data.side[0], sum_B - B_F + data.side[1][:, :, None])
+            side = (0.0, jnp.zeros_like(data.start.mean)) if data.side is None else data.side
+            F = data.prior.F.posterior(_positive(sum_A - A_F) + side[0], sum_B - B_F + side[1][:, :, None])
         F, X = mix(old.F, F, step_size), mix(old.X, X, jnp.where(old.age == 0, 1, step_size))
         return state._replace(F=F, X=X, nonzeros=expected_nonzeros(data, a, b), age=old.age + 1)
 

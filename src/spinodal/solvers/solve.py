@@ -18,18 +18,18 @@ from .amp import AMP
 from .data import Data, make_data
 from .door import check_observed
 from .iterate import STATUSES, Progress, Trace, begin, going, iterate, iterate_together
+from .learning import Parameters, informed, parameters
 from .repair import checks, mend
 from .state import data_power, rescaled
 
-# Iterations of the first run and of each run after a repair, and how many repairs are tried.
-_FIRST_RUN, _RUN_AFTER_REPAIR, _RUN_AFTER_REHEATING, _REPAIRS = 600, 300, 550, 20
-# Repairs from this one on also raise the noise level and let it fall again: what did not move by itself is shaken loose.
+# Iterations of the first run and of each run after a repair (beyond its slow cooling), and how many repairs are tried.
+_FIRST_RUN, _RUN, _REPAIRS = 600, 400, 40
+# With F', repairs from this one on also raise the noise level and let it fall again; without F', all do.
 _REHEAT_FROM = 2
-# The variance of F given F', as a share of its power: below the first number F' holds the atoms apart and nothing needs repair; above the
-# second the hint is weak, and a solution is confirmed by at least one more run.
-_STRONG_HINT, _WEAK_HINT = 0.1, 1 / 3
-# Runs that agree in free entropy to within this, times 1/N, found the same solution.
-_SAME = 0.1
+# Iterations of slow cooling after the first repairs, and the most there are.
+_SHORTEST_COOLING, _LONGEST_COOLING = 40, 1000
+# The variance of F given F', as a share of its power: below this F' holds the atoms apart and nothing needs repair.
+_STRONG_HINT = 0.1
 # Iterations allowed for scales to settle after atoms were put back in the hint's order.
 _AFTER_ORDERING = 100
 # A run that explains Y this much worse than X = 0 would has come apart.
@@ -43,8 +43,9 @@ class Solution(NamedTuple):
 
     status: "converged", "max_iterations", "diverged" (the best state is returned) or "degenerate" (settled, but nothing was learned, or
     atoms are copies, unused, or used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N).
-    free_entropy is the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential. For a batch every
-    field has a leading axis.
+    free_entropy is the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential. parameters are the
+    noise variance and the slab of X that were used: the given ones, or the learned ones where the solver learns. For a batch every field
+    has a leading axis.
     """
 
     mean: Pair[Any]
@@ -54,6 +55,7 @@ class Solution(NamedTuple):
     residual: Any
     free_entropy: Any
     trace: Trace
+    parameters: Parameters | None = None
 
 
 class _Model(NamedTuple):
@@ -130,31 +132,30 @@ def _solve_batch(
                 return run
 
     run = _begin(model, observed, problem, keys, max_iterations)
-    doubt = _share_unknown(problem)
-    if not model.solver.repair or doubt < _STRONG_HINT:
+    if not model.solver.repair or _share_unknown(problem) < _STRONG_HINT:
         return _solution(model, observed, problem, go(run, max_iterations), tolerance)
+    from_scratch = model.matrix == "none"
     run = go(run, _FIRST_RUN)
     kept, verdict = run, _inspect(model, observed, problem, run)
-    weak_hint = doubt > _WEAK_HINT
-    previous = np.full(size, np.inf) if weak_hint else np.asarray(verdict.free_entropy)
     for k in range(_REPAIRS):
-        left = np.asarray(run.iteration) < max_iterations
-        same = np.abs(np.asarray(verdict.free_entropy) - previous) < _SAME / model.N
-        again = left & (np.asarray(verdict.trouble) | (weak_hint & ~same))
+        again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.trouble)
         if not again.any():
             break
-        previous = np.asarray(verdict.free_entropy)
-        reheat = k >= _REHEAT_FROM
-        run = _repair(model, observed, problem, run, jnp.asarray(again), reheat)
-        run = go(run, _RUN_AFTER_REHEATING if reheat else _RUN_AFTER_REPAIR)
+        slow = _cooling_time(k) if from_scratch or k >= _REHEAT_FROM else 0
+        run = go(_repair(model, observed, problem, run, jnp.asarray(again), slow), slow + _RUN)
         verdict = _inspect(model, observed, problem, run)
         kept = _keep_better(kept, run, _inspect(model, observed, problem, kept), verdict)
-    kept = kept._replace(iteration=run.iteration, trace=run.trace)
+    kept = go(kept._replace(iteration=run.iteration, trace=run.trace), _RUN)  # where the last run ended before it had settled
     if model.matrix == "noisy":
         kept, moved = _in_order(model, observed, problem, kept)
         if moved:
             kept = go(kept, _AFTER_ORDERING)
     return _solution(model, observed, problem, kept, tolerance)
+
+
+def _cooling_time(k: int) -> int:
+    """Iterations of slow cooling after the k-th repair: what quick cooling does not solve is given more time."""
+    return min(_SHORTEST_COOLING * 2 ** (k // 2), _LONGEST_COOLING)
 
 
 class _Verdict(NamedTuple):
@@ -204,16 +205,16 @@ def _mapped(function: Any) -> Any:
 def _inspect(model: _Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
     def one(observed: Observed, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
-        return _Verdict(checks(data, run.state).trouble, -model.solver.cost(data, run.state))
+        return _Verdict(checks(informed(data, run.state), run.state).trouble, -model.solver.cost(data, run.state))
 
     return _mapped(one)(observed, run)
 
 
 @partial(jax.jit, static_argnums=0)
-def _repair(model: _Model, observed: Observed, problem: Problem, run: Progress, again: Any, reheat: Any) -> Progress:
+def _repair(model: _Model, observed: Observed, problem: Problem, run: Progress, again: Any, slow: Any) -> Progress:
     def one(observed: Observed, run: Progress, again: Any) -> Progress:
-        data = model.data(observed, problem)
-        mended = mend(data, run.state, checks(data, run.state), reheat)
+        data = informed(model.data(observed, problem), run.state)
+        mended = mend(data, run.state, checks(data, run.state), slow)
         state = jax.tree.map(lambda new, old: jnp.where(again, new, old), mended, run.state)
         change = jnp.where(again, jnp.inf, 0.0).astype(run.change.dtype)
         return run._replace(state=state, change=change, epoch_start=run.iteration)
@@ -223,7 +224,8 @@ def _repair(model: _Model, observed: Observed, problem: Problem, run: Progress, 
 
 @jax.jit
 def _keep_better(kept: Progress, run: Progress, kept_verdict: _Verdict, verdict: _Verdict) -> Progress:
-    better = (verdict.free_entropy > kept_verdict.free_entropy) | ~jnp.isfinite(kept_verdict.free_entropy)
+    higher = (verdict.free_entropy > kept_verdict.free_entropy) | ~jnp.isfinite(kept_verdict.free_entropy)
+    better = jnp.where(verdict.trouble == kept_verdict.trouble, higher, kept_verdict.trouble)
     return jax.tree.map(lambda new, old: jnp.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), new, old), run, kept)
 
 
@@ -281,7 +283,7 @@ def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress
     """The estimates, residuals, free entropies, and statuses as indices into STATUSES."""
 
     def one(observed: Observed, run: Progress) -> Solution:
-        data, solver = model.data(observed, problem), model.solver
+        data, solver = informed(model.data(observed, problem), run.state), model.solver
         state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
         error = error if data.mask is None else error * data.mask
@@ -298,7 +300,14 @@ def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress
         code = jnp.where(good, ending, STATUSES.index("diverged"))
         phi = jnp.where(jnp.isnan(phi), -jnp.inf, phi)  # not a number ranks last
         return Solution(
-            Pair(state.F.mean, state.X.mean), Pair(state.F.variance, state.X.variance), code, run.iteration, residual, phi, run.trace
+            Pair(state.F.mean, state.X.mean),
+            Pair(state.F.variance, state.X.variance),
+            code,
+            run.iteration,
+            residual,
+            phi,
+            run.trace,
+            parameters(data),
         )
 
     return _mapped(one)(observed, run)

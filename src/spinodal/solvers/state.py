@@ -16,7 +16,8 @@ class State(NamedTuple):
     The means of X are to be divided by `scale` (one number for each atom), the variances by its square: the gauge's last word, applied
     when X is next read.
     `level` is the variance of y - omega that was used and `square` the measured one, per signal; `nonzeros` the expected number per atom;
-    `noise` the noise level now in use; `age` counts iterations since X was last forgotten.
+    `noise` the noise level now in use; `age` counts iterations since X was last forgotten; `slow` is how many of them cool slowly.
+    `learned` holds the parameters learned so far, if any are.
     """
 
     F: Moments
@@ -28,6 +29,8 @@ class State(NamedTuple):
     nonzeros: Any
     noise: Any
     age: Any
+    slow: Any
+    learned: Any = None
 
 
 def first_state(data: Data) -> State:
@@ -45,6 +48,7 @@ def first_state(data: Data) -> State:
         nonzeros=jnp.zeros(N, dtype),
         noise=data.noise,
         age=jnp.asarray(0),
+        slow=jnp.asarray(0),
     )
 
 
