@@ -85,14 +85,11 @@ def place_in_words(problem: Problem, outcome: Outcome, pi_spinodal: float | None
     if pi_spinodal is None:
         return f"{outcome.phase}, no transition"
     if np.isinf(pi_spinodal):
-        return (
-            f"{outcome.phase}, at any number of signals" if outcome.phase != "easy" else "easy, though no number of signals leads further"
-        )
-    return (
-        f"{outcome.phase}, {float(problem.pi) / pi_spinodal:.2g} spinodals"
-        if pi_spinodal > 0
-        else f"{outcome.phase}, with any number of signals"
-    )
+        return f"{outcome.phase}, the spinodal out of reach"
+    if pi_spinodal == 0:
+        return f"{outcome.phase}, with any number of signals"
+    times = float(problem.pi) / pi_spinodal
+    return f"{outcome.phase}, {times:.{0 if times > 10 else 1}f} spinodals" if times > 1 else f"{outcome.phase}, {times:.2g} spinodals"
 
 
 def report_html(observed: Observed, problem: Problem, solution: Solution, run: Run, truth: Pair[Any] | None = None) -> str:

@@ -26,7 +26,8 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     except Exception as error:  # the readers are not ours, and raise anything from struct.error to AssertionError
         if "pickle" in str(error).lower():
             raise InputError(f"FILE must hold plain arrays, but {str(path)!r} holds pickled objects, which are never loaded.") from None
-        raise InputError(f"FILE must be a whole {kind} file, but {str(path)!r} can't be read ({error or type(error).__name__}).") from None
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"FILE must be a whole {kind} file, but {str(path)!r} can't be read ({why}).") from None
 
 
 def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -67,12 +68,13 @@ def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The variables of a NetCDF file, and its attributes."""
     import xarray
 
+    newer = _is_hdf5(path)
     with _reading(path, ".nc"):
         try:
-            with xarray.open_dataset(path, decode_times=False) as dataset:
+            with xarray.open_dataset(path, engine=None if newer else "scipy", decode_times=False) as dataset:
                 return {str(name): variable.values for name, variable in dataset.data_vars.items()}, dict(dataset.attrs)
         except ValueError:
-            if not _is_hdf5(path):
+            if not newer:
                 raise
             raise InputError(
                 f"FILE must be a NetCDF-3 file unless netCDF4 or h5netcdf is installed, but {str(path)!r} is NetCDF-4; "

@@ -70,11 +70,9 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _delimiter(text: str) -> str | None:
-    """What separates the fields of the first line of data: the second line that is not blank, since the first may be a header."""
-    filled = (line for line in _lines(text) if line.strip())
-    first = next(filled, "")
-    line = next(filled, first)
-    return next((mark for mark in _DELIMITERS if mark in line), None)
+    """What separates the fields: looked for in the second line that is not blank, since the first may be a header, then in the first."""
+    filled = list(itertools.islice((line for line in _lines(text) if line.strip()), 2))
+    return next((mark for line in reversed(filled) for mark in _DELIMITERS if mark in line), None)
 
 
 def _rows(text: str, delimiter: str | None, path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -118,8 +116,9 @@ def _is_header(fields: list[str]) -> bool:
 
 
 def _is_word(field: str) -> bool:
+    """Whether a field is a name: no number, and not what a wrong delimiter makes of numbers, which has no letters."""
     try:
         _number(field)
     except ValueError:
-        return True
+        return any(map(str.isalpha, field))
     return False
