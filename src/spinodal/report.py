@@ -247,7 +247,8 @@ def _atoms(problem: Problem, solution: Solution, shape: tuple[int, int] | None) 
 
 def _uncertainty(problem: Problem, solution: Solution) -> str:
     def quantiles(variance: Any) -> tuple[str, str]:
-        middle, high = np.nanquantile(np.sqrt(np.asarray(variance, dtype=float)), (0.5, 0.95))
+        finite = variance[np.isfinite(variance)]
+        middle, high = np.sqrt(np.quantile(finite, (0.5, 0.95))) if finite.size else (np.nan, np.nan)
         return _number(float(middle)), _number(float(high))
 
     rows = [(name, *quantiles(getattr(solution.variance, name))) for name in ("F", "X")]

@@ -95,7 +95,8 @@ def atoms_figure(F: np.ndarray, order: np.ndarray, shape: tuple[int, int] | None
     """F as a heatmap; or, given the shape of an image, its columns in the given order as images, each on its own scale."""
     if shape is None:
         figure, (axis,) = _figure(9.6, 4.2)
-        bright = float(np.nanquantile(np.abs(F), _BRIGHTEST)) or 1.0
+        sizes = np.abs(F[np.isfinite(F)])
+        bright = float(np.quantile(sizes, _BRIGHTEST)) if sizes.any() else 1.0
         M, N = F.shape
         drawn = axis.imshow(F, aspect="auto", cmap="RdBu_r", vmin=-bright, vmax=bright, extent=(0.5, N + 0.5, M + 0.5, 0.5))
         axis.set(xlabel="atom (column of F)", ylabel="measurement (row of Y)")

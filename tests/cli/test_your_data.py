@@ -83,6 +83,8 @@ def test_a_report_is_written_beside_the_solution(spinodal_command: Run, tmp_path
         ("1,2\n3,4\n", ("--atom-shape", "2", "--report", "new/report.html"), "atom"),
         ("1,2\n3,4\n", ("--max-iter", "0", "--report", "new/report.html"), "max_iterations"),
         ("1,2\n3,4\n", ("--eta", "0.5"), "F_prime"),
+        ("1,2\n3,4\n", ("--n-atoms", "100000000000000000000", "--out", "sol.npz"), "memory"),
+        ("1,2\n3,4\n", ("--n-atoms", "1000000000000000", "--out", "sol.npz"), "memory"),
     ],
 )
 def test_refused_in_one_sentence(spinodal_command: Run, tmp_path: Path, content: str, options: tuple[str, ...], word: str) -> None:

@@ -16,8 +16,7 @@ from ..channels import GaussianNoise
 from ..errors import InputError, check_choice, check_count
 from ..files import read_measurements
 from ..pair import Pair
-from ..problem import Observed, Problem
-from ..report import Run, check_atom_shape, report_html
+from ..problem import Problem
 from ..scoring import scale_floor, score
 from ..solvers import AMP, MUAMP, BiGAMP, Lasso, RelaxedBP, Solution
 from ..solvers import solve as run_solver
@@ -91,7 +90,7 @@ def solve(
         if path is not None:
             output.writable_directory(name, str(path.parent))
     started = time.perf_counter()
-    with live_line() as progress, _enough_memory(observed):
+    with live_line() as progress, _enough_memory(M, N, P):
         solution = run_solver(
             observed,
             problem,
@@ -115,6 +114,8 @@ def solve(
         result |= _against_truth(solution, truth, problem)
     _save(target, solution, {**{name: value for name, (value, _) in chosen.items()}, **result, "seed": seed})
     if page is not None:
+        from ..report import Run, report_html
+
         run = Run(title=file, parameters=chosen, method=method, seconds=seconds, atom_shape=atom_shape)
         with output.whole_file(page) as temporary:
             temporary.write_text(report_html(observed, problem, solution, run, truth), encoding="utf-8", errors="replace")
@@ -125,24 +126,27 @@ def solve(
 
 
 @contextmanager
-def _enough_memory(observed: Observed) -> Iterator[None]:
+def _enough_memory(M: int, N: int, P: int) -> Iterator[None]:
     """Out of memory, in NumPy's words or XLA's, becomes one sentence."""
     import jax
 
     try:
+        if N * max(M, P) > np.iinfo(np.int64).max:  # not even the shapes could be written down
+            raise MemoryError
         yield
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        M, P = observed.Y.shape
         raise InputError(
-            f"Y must leave room for the messages in memory, but {M} x {P} is too large; try --float32 or fewer signals."
+            f"Y and n_atoms must leave room in memory, but {M} x {P} with {N} atoms is too large; try fewer signals or atoms, or --float32."
         ) from None
 
 
 def _page(report: str | None, atom_shape: tuple[int, int] | None, M: int) -> Path | None:
     """Where the report goes, if there is to be one."""
     if atom_shape is not None:
+        from ..report import check_atom_shape
+
         check_atom_shape(atom_shape, M)
         if report is None:
             raise InputError("atom_shape must come with --report, which draws the atoms, but no report was asked for.")
