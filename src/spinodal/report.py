@@ -152,7 +152,7 @@ def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> str:
 def _svg(figure: Figure, label: str) -> str:
     """The figure as part of the page, in the page's colours."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, dpi=150, metadata={"Date": None})
+    figure.savefig(buffer, format="svg", transparent=True, dpi=100, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     # Groups are numbered alike in every figure, and names must not come twice in a page.
