@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "channels": ("GaussianNoise",),
     "errors": ("InputError",),
+    "files": ("Measurements", "read_measurements"),
     "pair": ("Pair",),
     "priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
     "problem": ("Instance", "Observed", "Problem", "sample"),
@@ -54,6 +55,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from .channels import GaussianNoise
     from .errors import InputError
+    from .files import Measurements, read_measurements
     from .pair import Pair
     from .priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
     from .problem import Instance, Observed, Problem, sample

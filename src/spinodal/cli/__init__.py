@@ -23,6 +23,8 @@ def main() -> None:
         code = _complain(str(error))
     except typer.Exit as stop:
         code = stop.exit_code
+    except MemoryError as error:
+        code = _complain(f"there is not enough memory for this size ({error or 'no more to be had'}).")
     except (typer.Abort, KeyboardInterrupt):
         print("spinodal: interrupted.", file=sys.stderr)
         code = 130

@@ -103,13 +103,19 @@ def sample(
 
 @app.command()
 def solve(
-    file: Annotated[str, typer.Argument(metavar="FILE.npz", help="Arrays Y and F_prime; mask, F and X if there are.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Y (rows: measurements) in .npz, .npy, .csv, .tsv, .txt, .mat or .nc.")],
     out: Annotated[str, typer.Option(metavar="SOL.npz", help="Where to write F_mean, F_var, X_mean, X_var and the trace.")],
     method: Annotated[str, typer.Option(metavar="NAME", help="amp, relaxed-bp, mu-amp, big-amp or lasso.")] = "amp",
     rho: Annotated[str | None, typer.Option(metavar="R", help="Density of X; taken from the file if it says.")] = None,
     delta: Annotated[str | None, typer.Option(metavar="D", help="Noise variance; taken from the file if it says.")] = None,
     eta: Annotated[str | None, typer.Option(metavar="E", help="Error of F_prime; taken from the file if it says.")] = None,
     n_atoms: Annotated[int | None, typer.Option(metavar="N", help="Number of atoms, where there is no F_prime to tell.")] = None,
+    array: Annotated[str | None, typer.Option(metavar="NAME", help="The array to take for Y, where none has that name.")] = None,
+    transpose: Annotated[bool, typer.Option("--transpose", help="Signals are the rows of the file, not the columns.")] = False,
+    report: Annotated[str | None, typer.Option(metavar="REPORT.html", help="Where to write a page about the result.")] = None,
+    atom_shape: Annotated[
+        tuple[int, int] | None, typer.Option(metavar="H W", help="Atoms are images of this shape, in the report.")
+    ] = None,
     max_iter: Annotated[int, typer.Option(metavar="T", help="Most iterations.")] = 10_000,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of whatever is random.")] = 0,
     float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
@@ -125,6 +131,10 @@ def solve(
         delta=delta,
         eta=eta,
         n_atoms=n_atoms,
+        array=array,
+        transpose=transpose,
+        report=report,
+        atom_shape=atom_shape,
         max_iter=max_iter,
         seed=seed,
         float32=float32,

@@ -43,13 +43,19 @@ def writable_directory(name: str, path: str) -> Path:
     return directory
 
 
-def writable_file(name: str, path: str, suffix: str) -> Path:
-    """The path of a file with the given suffix, in a directory that can be written."""
+def named_file(name: str, path: str, suffix: str) -> Path:
+    """The path of a file with the given suffix; nothing is made yet."""
     target = Path(path)
     if target.suffix != suffix:
         raise InputError(f"{name} must be a file name ending in {suffix}, but {path!r} was given.")
     if target.is_dir():
         raise InputError(f"{name} must be a file, but {path!r} is a directory.")
+    return target
+
+
+def writable_file(name: str, path: str, suffix: str) -> Path:
+    """The path of a file with the given suffix, in a directory that can be written."""
+    target = named_file(name, path, suffix)
     writable_directory(name, str(target.parent))
     return target
 

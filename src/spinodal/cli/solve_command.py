@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, check_choice
+from ..channels import GaussianNoise
+from ..errors import InputError, check_choice, check_count
+from ..files import read_measurements
 from ..pair import Pair
-from ..problem import Observed, Problem
+from ..problem import Problem
 from ..scoring import scale_floor, score
 from ..solvers import AMP, MUAMP, BiGAMP, Lasso, RelaxedBP, Solution
 from ..solvers import solve as run_solver
@@ -26,36 +26,16 @@ from . import output
 from .parsing import number
 
 METHODS: dict[str, Any] = {"amp": AMP, "relaxed-bp": RelaxedBP, "mu-amp": MUAMP, "big-amp": BiGAMP, "lasso": Lasso}
-ARRAYS = ("Y", "F_prime", "mask", "F", "X")
-# What a damaged or forged archive makes zipfile and NumPy raise, besides ValueError.
-_UNREADABLE = (OSError, EOFError, KeyError, MemoryError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
-def read_instance(path: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays of an .npz file and its parameters, if it has any. Nothing is unpickled."""
-    if not Path(path).is_file():
-        raise InputError(f"FILE must be an .npz file, but there is no file {path!r}.")
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"FILE must be a whole .npz file, but {path!r} is not one, or was cut short.")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in ARRAYS if name in file.files}
-            about = json.loads(str(file["parameters"])) if "parameters" in file.files else {}
-    except ValueError as error:
-        why = "it holds pickled objects, which are never loaded" if "pickle" in str(error).lower() else f"it can't be read ({error})"
-        raise InputError(f"FILE must be an .npz file of plain arrays, but in {path!r} {why}.") from None
-    except _UNREADABLE as error:
-        raise InputError(f"FILE must be a whole .npz file, but {path!r} can't be read ({error}).") from None
-    if "Y" not in arrays:
-        raise InputError(f"FILE must hold an array Y, but {path!r} has none.")
-    return arrays, about if isinstance(about, dict) else {}
-
-
-def _parameter(name: str, given: str | None, about: dict[str, Any]) -> float:
+def _parameter(name: str, given: str | None, said: dict[str, Any], default: float | None = None) -> tuple[float, str]:
+    """A parameter's value and where it comes from."""
     if given is not None:
-        return number(name, given)
-    if name in about and about[name] is not None:
-        return number(name, str(about[name]))
+        return number(name, given), "given"
+    if name in said:
+        return number(name, str(said[name])), "from the file"
+    if default is not None:
+        return default, "default"
     raise InputError(f"{name} must be given with --{name}, since the file does not say it.")
 
 
@@ -79,6 +59,10 @@ def solve(
     delta: str | None,
     eta: str | None,
     n_atoms: int | None,
+    array: str | None,
+    transpose: bool,
+    report: str | None,
+    atom_shape: tuple[int, int] | None,
     max_iter: int,
     seed: int,
     float32: bool,
@@ -86,29 +70,32 @@ def solve(
     as_json: bool,
 ) -> None:
     check_choice("method", method, tuple(METHODS))
-    arrays, about = read_instance(file)
-    chosen = {name: _parameter(name, given, about) for name, given in (("rho", rho), ("delta", delta), ("eta", eta))}
-    Y = arrays["Y"]
-    shapes = Y.shape if Y.ndim == 2 and 0 not in Y.shape else (1, 1)
-    F_prime = arrays.get("F_prime")
-    columns = F_prime.shape[-1] if F_prime is not None and F_prime.ndim == 2 and F_prime.shape[-1] else n_atoms or 1
-    problem = Problem.sparse(
-        alpha=shapes[0] / columns, pi=shapes[1] / columns, rho=chosen["rho"], eta=chosen["eta"], noise_variance=chosen["delta"]
-    )
-    if Y.ndim != 2:
-        raise InputError(f"Y must be an M x P matrix, but its shape is {Y.shape}.")
-    observed = Observed(Y, F_prime, arrays.get("mask"))
+    measured = read_measurements(file, array=array, transpose=transpose)
+    truth = measured.truth
+    # Without F' there is only dictionary learning.
+    defaults = {"eta": np.inf} if measured.observed.F_prime is None else {}
+    given = {"rho": rho, "delta": delta, "eta": eta}
+    chosen = {name: _parameter(name, value, measured.parameters, defaults.get(name)) for name, value in given.items()}
+    problem = Problem.sparse(alpha=1.0, pi=1.0, rho=chosen["rho"][0], eta=chosen["eta"][0], noise_variance=chosen["delta"][0])
     # Everything is refused before a directory is made or an iteration run.
-    check_observed(observed, problem, n_atoms)
-    truth = _truth(arrays, Y.shape) if "F" in arrays and "X" in arrays else None
-    target = output.writable_file("out", out, ".npz")
+    observed, N, _ = check_observed(measured.observed, problem, n_atoms)
+    M, P = observed.Y.shape
+    seen = 1.0 if observed.mask is None else float(np.mean(observed.mask))
+    problem = problem.replace(alpha=M / N, pi=P / N, channel=GaussianNoise(chosen["delta"][0], seen))
+    check_count("max_iterations", max_iter)
+    check_count("seed", seed, 0)
+    page = _page(report, atom_shape, M)
+    target = output.named_file("out", out, ".npz")
+    for name, path in (("out", target), ("report", page)):
+        if path is not None:
+            output.writable_directory(name, str(path.parent))
     started = time.perf_counter()
-    with live_line() as progress:
+    with live_line() as progress, _enough_memory(M, N, P):
         solution = run_solver(
             observed,
             problem,
             METHODS[method](),
-            n_atoms=n_atoms,
+            n_atoms=N,
             max_iterations=max_iter,
             seed=seed,
             dtype=np.float32 if float32 else np.float64,
@@ -125,21 +112,45 @@ def solve(
     }
     if truth is not None:
         result |= _against_truth(solution, truth, problem)
-    _save(target, solution, {**chosen, **result, "seed": seed})
+    _save(target, solution, {**{name: value for name, (value, _) in chosen.items()}, **result, "seed": seed})
+    if page is not None:
+        from ..report import Run, report_html
+
+        run = Run(title=file, parameters=chosen, method=method, seconds=seconds, atom_shape=atom_shape)
+        with output.whole_file(page) as temporary:
+            temporary.write_text(report_html(observed, problem, solution, run, truth), encoding="utf-8", errors="replace")
+        result["report"] = str(page)
     _report(result, target, as_json)
     if result["status"] != "converged":
         print(f"spinodal: the run ended as {result['status']}; the best state is in {target}.", file=sys.stderr)
 
 
-def _truth(arrays: dict[str, np.ndarray], shape: tuple[int, ...]) -> Pair[np.ndarray]:
-    """F and X of the file, refused unless they are real, finite and of shapes that fit Y."""
-    F, X = arrays["F"], arrays["X"]
-    for name, array in (("F", F), ("X", X)):
-        if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
-            raise InputError(f"{name} must hold finite real numbers to score against, but it does not.")
-    if F.ndim != 2 or X.ndim != 2 or F.shape[1] != X.shape[0] or (F.shape[0], X.shape[1]) != shape or 0 in F.shape:
-        raise InputError(f"F and X must fit Y as M x N and N x P, but their shapes are {F.shape} and {X.shape}.")
-    return Pair(F, X)
+@contextmanager
+def _enough_memory(M: int, N: int, P: int) -> Iterator[None]:
+    """Out of memory, in NumPy's words or XLA's, becomes one sentence."""
+    import jax
+
+    try:
+        if N * max(M, P) > np.iinfo(np.int64).max:  # not even the shapes could be written down
+            raise MemoryError
+        yield
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise InputError(
+            f"Y and n_atoms must leave room in memory, but {M} x {P} with {N} atoms is too large; try fewer signals or atoms, or --float32."
+        ) from None
+
+
+def _page(report: str | None, atom_shape: tuple[int, int] | None, M: int) -> Path | None:
+    """Where the report goes, if there is to be one."""
+    if atom_shape is not None:
+        from ..report import check_atom_shape
+
+        check_atom_shape(atom_shape, M)
+        if report is None:
+            raise InputError("atom_shape must come with --report, which draws the atoms, but no report was asked for.")
+    return None if report is None else output.named_file("report", report, ".html")
 
 
 def _against_truth(solution: Solution, truth: Pair[np.ndarray], problem: Problem) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""Named arrays from .npz, .npy, .mat and .nc files. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+@contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    """Whatever a damaged or forged file makes its reader raise becomes one sentence."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # the readers are not ours, and raise anything from struct.error to AssertionError
+        if "pickle" in str(error).lower():
+            raise InputError(f"FILE must hold plain arrays, but {str(path)!r} holds pickled objects, which are never loaded.") from None
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"FILE must be a whole {kind} file, but {str(path)!r} can't be read ({why}).") from None
+
+
+def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays, and the parameters that `spinodal sample` writes beside them. Others than the wanted are loaded only if the first of
+    these is not there: they may be large, or pickled."""
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"FILE must be a whole .npz file, but {str(path)!r} is not one, or was cut short.")
+    with _reading(path, ".npz"), np.load(path, allow_pickle=False) as file:
+        about = json.loads(str(file["parameters"])) if "parameters" in file.files else {}
+        names = [name for name in file.files if name != "parameters" and (name in wanted or wanted[0] not in file.files)]
+        return {name: file[name] for name in names}, about if isinstance(about, dict) else {}
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """The array of an .npy file."""
+    with _reading(path, ".npy"), path.open("rb") as file:
+        if not file.peek(1):
+            raise InputError(f"FILE must be a whole .npy file, but {str(path)!r} is empty.")
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def read_mat(path: Path) -> dict[str, Any]:
+    """The variables of a MATLAB file of version 4 to 7.2; sparse matrices are filled."""
+    import scipy.io
+    import scipy.sparse
+
+    if _is_hdf5(path):
+        raise InputError(
+            f"FILE must be a .mat file of version 7 or older, but {str(path)!r} is of version 7.3; in MATLAB, save('file.mat', 'Y', '-v7')."
+        )
+    with _reading(path, ".mat"):
+        found = scipy.io.loadmat(path)
+        plain = {name: value for name, value in found.items() if not name.startswith("__")}
+        return {name: value.toarray() if scipy.sparse.issparse(value) else value for name, value in plain.items()}
+
+
+def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The variables of a NetCDF file, and its attributes."""
+    import xarray
+
+    newer = _is_hdf5(path)
+    with _reading(path, ".nc"):
+        try:
+            with xarray.open_dataset(path, engine=None if newer else "scipy", decode_times=False) as dataset:
+                return {str(name): variable.values for name, variable in dataset.data_vars.items()}, dict(dataset.attrs)
+        except ValueError:
+            if not newer:
+                raise
+            raise InputError(
+                f"FILE must be a NetCDF-3 file unless netCDF4 or h5netcdf is installed, but {str(path)!r} is NetCDF-4; "
+                "install one of them, or write it with xarray's to_netcdf(path, engine='scipy')."
+            ) from None
+
+
+def _is_hdf5(path: Path) -> bool:
+    """MATLAB puts 512 bytes of its own before the mark."""
+    with path.open("rb") as file:
+        start = file.read(512 + len(_HDF5))
+    return start.startswith(_HDF5) or start[512:] == _HDF5
