@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from ..priors.base import Moments
 from .data import Data
 from .state import State, mix, rescaled
-from .variances import ToMatrix, over_signals
+from .variances import ToMatrix, over_signals, power
 
 # Iterations between two counts of the nonzeros (and so between two gauge steps): scales drift slowly.
 _COUNT_EVERY = 4
@@ -162,10 +162,11 @@ def _pass(
             return mix(old, data.prior.X.posterior(*message(raw, towards_X)), step_size)
 
         if jax.default_backend() == "cpu":
-            # A branch of its own also keeps the work apart from the writing into X, which one core does alone.
-            new, nonzeros = jax.lax.cond(
-                count, lambda *old: (denoise(*old), tally(*old)), lambda *old: (denoise(*old), nonzeros), raw, towards_X
+            new = denoise(raw, towards_X)
+            nonzeros, use = jax.lax.cond(
+                count, lambda *old: (tally(*old), power(raw) / k**2), lambda *old: (nonzeros, nonzeros), raw, towards_X
             )
+            said = said._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
         else:
             counted = partial(tally, raw, towards_X)
             nonzeros = _if(count, counted, nonzeros) if raw.mean.size > _WORTH_A_WAIT else counted()
