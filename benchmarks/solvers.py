@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from statistics import median
 from typing import Any
 
@@ -27,19 +26,23 @@ BATCH, BATCH_SIZE = 64, 100
 ONE_BY_ONE = 8
 
 
-def seconds(function: Callable[[], Any]) -> float:
-    """Median time of a call that has been compiled already."""
-    jax.block_until_ready(function())
-    times = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        jax.block_until_ready(function())
-        times.append(time.perf_counter() - start)
-    return median(times)
+def seconds(*functions: Callable[[], Any]) -> list[float]:
+    """Median time of each call, compiled already. They take turns, so that a machine that slows down does so for all."""
+    times: list[list[float]] = [[] for _ in functions]
+    for turn in range(REPEATS + 1):
+        for function, own in zip(functions, times, strict=True):
+            start = time.perf_counter()
+            jax.block_until_ready(function())
+            if turn:
+                own.append(time.perf_counter() - start)
+    return [median(own) for own in times]
 
 
 def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
-    """Time and memory of one iteration of the default AMP, and the time of F X, F^T G and G X^T on the same arrays."""
+    """Time and memory of one iteration of the default AMP, and the time of F X, F^T G and G X^T on its own estimates.
+
+    On its own estimates, because the time of a product can depend on the numbers: zeros need less power, so chips run faster on them.
+    """
     N, M, P = sizes
     problem = sp.Problem.sparse(alpha=M / N, pi=P / N, rho=0.1, eta=0.1, noise_variance=1e-8)
     with jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
@@ -51,21 +54,31 @@ def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
         traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
         solver = sp.AMP()
 
-        @partial(jax.jit, static_argnums=2)
-        def run(observed: sp.Observed, problem: sp.Problem, iterations: int) -> Any:
+        def estimates(observed: sp.Observed, problem: sp.Problem, iterations: Any) -> Any:
             data = make_data(observed, problem, N, "noisy", dtype)
             start = begin(solver.init(data, keys[0]), TIMED + BEFORE, solver.first_damping, False)
-            state = iterate(solver, data, start, iterations, 0.0).state
+            return iterate(solver, data, start, iterations, 0.0).state
+
+        @jax.jit
+        def run(observed: sp.Observed, problem: sp.Problem, iterations: Any) -> Any:
+            state = estimates(observed, problem, iterations)
             return state.X.mean[0, 0] + state.X.variance[0, 0] + state.F.mean[0, 0]
 
+        observed = sp.Observed(Y, F_prime, None)
+        state = jax.jit(estimates)(observed, traced, BEFORE)
+        arrays_multiplied = state.F.mean, state.X.mean, state.g
         three = jax.jit(lambda F, X, G: (F @ X, F.T @ G, G @ X.T))
 
         def products(count: int) -> Any:
-            return [three(F, X, Y) for _ in range(count)][-1]
+            return [three(*arrays_multiplied) for _ in range(count)][-1]
 
-        observed = sp.Observed(Y, F_prime, None)
-        own = (seconds(lambda: run(observed, traced, TIMED + BEFORE)) - seconds(lambda: run(observed, traced, BEFORE))) / TIMED
-        floor = (seconds(lambda: products(TIMED + BEFORE)) - seconds(lambda: products(BEFORE))) / TIMED
+        long, short, many, few = seconds(
+            lambda: run(observed, traced, TIMED + BEFORE),
+            lambda: run(observed, traced, BEFORE),
+            lambda: products(TIMED + BEFORE),
+            lambda: products(BEFORE),
+        )
+        own, floor = (long - short) / TIMED, (many - few) / TIMED
         memory = run.lower(observed, traced, BEFORE).compile().memory_analysis()
         arrays = (memory.temp_size_in_bytes + Y.nbytes) / X.nbytes
     print(f"{dtype}  N = {N}, M = {M}, P = {P}: iteration {1e3 * own:.1f} ms, three products {1e3 * floor:.1f} ms, ratio {own / floor:.2f}")
@@ -81,7 +94,8 @@ def batches() -> None:
         for k in range(ONE_BY_ONE):
             sp.solve(jax.tree.map(lambda value, k=k: value[k], observed), problem)
 
-    together, single = seconds(lambda: sp.solve(observed, problem)), seconds(alone) * BATCH / ONE_BY_ONE
+    together, some = seconds(lambda: sp.solve(observed, problem), alone)
+    single = some * BATCH / ONE_BY_ONE
     print(f"{BATCH} instances of N = {BATCH_SIZE}: together {together:.2f} s, one at a time {single:.2f} s, ratio {single / together:.1f}")
 
 

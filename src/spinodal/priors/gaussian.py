@@ -102,12 +102,10 @@ class GaussBernoulli(Prior):
         return 1 / (1 + self._odds_against(a, b))
 
     def posterior(self, a: Any, b: Any) -> Moments:
+        # Each moment has its own division, so that compilers keep no array for both but the odds.
         against = self._odds_against(a, b)
-        slab = 1 / (1 + against)
-        shrink = 1 / (1 + a * self.variance)
-        value = (self.mean + self.variance * b) * shrink
-        mean = slab * value
-        return Moments(mean, slab * (self.variance * shrink + against * mean * value))
+        value, whole = self.mean + self.variance * b, (1 + a * self.variance) * (1 + against)
+        return Moments(value / whole, (self.variance + value * (against * value / whole)) / whole)
 
     def sample(self, key: Any, shape: tuple[int, ...]) -> Any:
         which, value = jax.random.split(key)

@@ -23,8 +23,8 @@ def check_observed(observed: Observed, problem: Problem, n_atoms: int | None) ->
     if Y.ndim not in (2, 3) or 0 in Y.shape:
         raise InputError(f"Y must be an M x P matrix (or a batch of them), but its shape is {Y.shape}.")
     mask = _mask(Y, observed.mask)
-    if np.isinf(Y).any() or (mask is None and np.isnan(Y).any()):
-        raise InputError("Y must be finite, but it holds infinite values.")
+    if mask is not None:
+        Y = np.where(np.isnan(Y), 0.0, Y)
     _check_size("Y", Y)
     eta = float(problem.eta)
     matrix = "exact" if eta < _EXACT else "none" if np.isinf(eta) else "noisy"
@@ -35,11 +35,9 @@ def check_observed(observed: Observed, problem: Problem, n_atoms: int | None) ->
         F_prime = _array("F_prime", observed.F_prime)
         if F_prime.ndim != Y.ndim or F_prime.shape[:-1] != Y.shape[:-1] or F_prime.shape[-1] == 0:
             raise InputError(f"F_prime must be M x N with the M = {Y.shape[-2]} rows of Y, but its shape is {F_prime.shape}.")
-        if not np.isfinite(F_prime).all():
-            raise InputError("F_prime must be finite, but it holds NaN or infinite values.")
         _check_size("F_prime", F_prime)
     N = _atoms(observed, F_prime, n_atoms)
-    return Observed(np.where(np.isnan(Y), 0.0, Y), F_prime, mask), N, matrix
+    return Observed(Y, F_prime, mask), N, matrix
 
 
 def _array(name: str, value: Any) -> np.ndarray:
@@ -47,33 +45,38 @@ def _array(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise TypeError
-        return array.astype(np.float64 if array.dtype.kind != "f" or array.dtype.itemsize > 4 else np.float32)
+        return array.astype(np.float64 if array.dtype.kind != "f" or array.dtype.itemsize > 4 else np.float32, copy=False)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of real numbers, but {type(value).__name__} was given.") from None
 
 
 def _check_size(name: str, array: np.ndarray) -> None:
-    largest = np.nanmax(np.abs(array), initial=0.0)
+    largest = _largest(array)
+    if not np.isfinite(largest):
+        raise InputError(f"{name} must be finite, but it holds NaN or infinite values.")
     if largest > _LARGEST:
         raise InputError(f"{name} must hold numbers of at most {_LARGEST:g} in size, in units of the priors, but it holds {largest:g}.")
 
 
+def _largest(array: np.ndarray) -> float:
+    """Largest absolute value; NaN if there is one. Two passes and no copy: large data are looked at as little as possible."""
+    return float(np.maximum(array.max(), -array.min()))
+
+
 def _mask(Y: np.ndarray, mask: Any) -> np.ndarray | None:
     """Observed entries as booleans; NaN in Y counts as unobserved. None when everything is observed."""
-    missing = np.isnan(Y)
-    if mask is not None:
-        given = _array("mask", mask)
-        if given.shape != Y.shape or not np.isin(given, (0, 1)).all():
-            raise InputError(f"mask must hold 0 and 1 (or False and True) in the shape {Y.shape} of Y, but its shape is {given.shape}.")
-        observed = given.astype(bool)
-        if (missing & observed).any():
-            raise InputError("Y must be finite where mask says it was observed, but it holds NaN there.")
-    elif missing.any():
-        raise InputError(
-            "Y must be finite where it was observed, but it holds NaN; give a mask (False where missing) if those entries are missing."
-        )
-    else:
+    if mask is None:
+        if np.isnan(_largest(Y)):
+            raise InputError(
+                "Y must be finite where it was observed, but it holds NaN; give a mask (False where missing) if those entries are missing."
+            )
         return None
+    given = _array("mask", mask)
+    if given.shape != Y.shape or not np.isin(given, (0, 1)).all():
+        raise InputError(f"mask must hold 0 and 1 (or False and True) in the shape {Y.shape} of Y, but its shape is {given.shape}.")
+    observed = given.astype(bool)
+    if (np.isnan(Y) & observed).any():
+        raise InputError("Y must be finite where mask says it was observed, but it holds NaN there.")
     if observed.all():
         return None
     if not observed.any(axis=-1).all() or not observed.any(axis=-2).all():

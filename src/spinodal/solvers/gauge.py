@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from ..priors import GaussBernoulli, Gaussian, NonnegativeGaussBernoulli
@@ -34,6 +35,12 @@ def has_gauge(data: Data) -> bool:
 
 def gauge_step(data: Data, state: State, power: Any, now: Any) -> State:
     """Move each atom's scale towards its posterior mode, if `now`. `power` is the sum of squares and variances of the atom's row of X."""
+    if jax.default_backend() == "cpu":  # accelerators wait longer for a branch than the step takes
+        return jax.lax.cond(now, lambda state: _gauge_step(data, state, power, True), lambda state: state, state)
+    return _gauge_step(data, state, power, now)
+
+
+def _gauge_step(data: Data, state: State, power: Any, now: Any) -> State:
     F = state.F
     M = F.mean.shape[0]
     r = data.start.variance[0]  # Gaussian: the same for every entry

@@ -82,12 +82,14 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
     log_level = jnp.log(typical)
     smoothed = jnp.where(first, log_level + 1, _FORGET * run.smoothed + (1 - _FORGET) * log_level)
     change = jnp.abs(log_level - smoothed)
-    change = jnp.where(
-        is_hot(informed(data, state), state), jnp.maximum(change, 1), change
-    )  # nothing settles while the noise level is still falling
-    measured = jnp.median(state.square)
-    better = jnp.isfinite(measured) & (measured <= run.best_level)
-    best = None if run.best is None else jax.tree.map(lambda new, kept: jnp.where(better, new, kept), state, run.best)
+    # Nothing settles while the noise level is still falling.
+    change = jnp.where(is_hot(informed(data, state), state), jnp.maximum(change, 1), change)
+    best, best_level = run.best, run.best_level
+    if best is not None:
+        measured = jnp.median(state.square)
+        better = jnp.isfinite(measured) & (measured <= best_level)
+        best = jax.tree.map(lambda new, kept: jnp.where(better, new, kept), state, best)
+        best_level = jnp.where(better, measured, best_level)
     record = Trace(jnp.mean(state.square), typical, 1 - run.step_size, change)
     trace = Trace(*(values.at[run.iteration].set(value) for values, value in zip(run.trace, record, strict=True)))
     step_size, cost = run.step_size, run.cost
@@ -99,7 +101,7 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
     return run._replace(
         state=state,
         best=best,
-        best_level=jnp.where(better, measured, run.best_level),
+        best_level=best_level,
         smoothed=smoothed,
         change=change,
         cost=cost,

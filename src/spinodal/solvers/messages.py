@@ -7,6 +7,7 @@ Y, X and its variance, and g, is one block.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,12 +16,15 @@ import jax.numpy as jnp
 from ..priors.base import Moments
 from .data import Data
 from .state import State, mix, rescaled
-from .variances import over_signals
+from .variances import ToMatrix, over_signals, power
 
 # Iterations between two counts of the nonzeros (and so between two gauge steps): scales drift slowly.
 _COUNT_EVERY = 4
 # Most signals in a block on a CPU; accelerators take all at once.
 _WIDEST = 1024
+# An accelerator counts the nonzeros at every iteration, needed or not, unless X has more entries than this: then looking at it takes
+# longer than waiting for a branch.
+_WORTH_A_WAIT = 10**7
 
 
 class Rules(NamedTuple):
@@ -77,7 +81,7 @@ class ForMatrix(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """F as the passes over the signals need it: means over sqrt(N), their transpose, and squares as the structure wants them."""
+    """F as the passes over the signals need it: means over sqrt(N), means turned around, and squares as the structure wants them."""
 
     mean: Any
     transposed: Any
@@ -86,8 +90,7 @@ class Matrix(NamedTuple):
 
 def prepare(rules: Rules, data: Data, F: Moments) -> Matrix:
     """What is computed of F once an iteration. The transpose is made here: products with it are faster than with F turned around."""
-    mean = F.mean / jnp.asarray(data.sizes[1] ** 0.5, data.Y.dtype)
-    return Matrix(mean, mean.T, rules.structure.prepare(F))
+    return Matrix(F.mean / _root_N(data), F.mean.T, rules.structure.prepare(F))
 
 
 def residual(rules: Rules, data: Data, F: Any, squares: Any, X: Moments, g: Any, noise: Any, learns: Learns) -> Residual:
@@ -102,7 +105,7 @@ def residual(rules: Rules, data: Data, F: Any, squares: Any, X: Moments, g: Any,
         level = jnp.maximum(square, jnp.finfo(error.dtype).tiny ** 0.25)  # kept from zero so that 1/level^2 stays finite
     else:
         level = jnp.maximum(noise + sum(spread), rules.floor * square)
-    return Residual(error / level, level, square, onsager)
+    return Residual(error * (1 / level), level, square, onsager)
 
 
 def _root_N(data: Data) -> Any:
@@ -116,8 +119,13 @@ def _kept(rules: Rules, precision: Any, echo: Any) -> Any:
 
 def message_to_signals(rules: Rules, data: Data, F: Matrix, X: Any, out: Residual, learns: Learns) -> tuple[Any, Any]:
     """(a, b) for every entry of X: a = 1/Sigma_R^2 and b = R/Sigma_R^2, Eqs. (13) and (15) of KMZ13. X is the mean alone."""
+    return _with_old_signals(rules, data, F, X, out, learns, F.transposed @ out.g)
+
+
+def _with_old_signals(rules: Rules, data: Data, F: Matrix, X: Any, out: Residual, learns: Learns, product: Any) -> tuple[Any, Any]:
+    """The message of which the matrix product is known."""
     a, echo = rules.structure.to_signals(data, F.squares, 1 / out.level, out.square / out.level**2)
-    return a, F.transposed @ out.g + _kept(rules, a, echo if learns.F else 0) * X
+    return a, product / _root_N(data) + _kept(rules, a, echo if learns.F else 0) * X
 
 
 def message_to_matrix(rules: Rules, data: Data, F: Any, sums: ForMatrix, learns: Learns) -> tuple[Any, Any]:
@@ -136,24 +144,42 @@ def _pass(
     k = state.scale if rules.structure.local else jnp.ones((), data.Y.dtype)  # applied already where the sums do not know the atoms
     squares = type(F.squares)(*(value / k**2 for value in F.squares))
     out = residual(rules, data, F.mean / k, squares, raw, state.g, state.noise, learns)
-    P = data.sizes[2]
-    ones = jnp.ones(P, data.Y.dtype)
-    power = (over_signals(raw.mean**2, (ones,))[0] + over_signals(raw.variance, (ones,))[0]) / k**2
-    precision = echo = product = None
-    if learns.F and data.known is None:
-        precision, echo = rules.structure.to_matrix(data, raw, 1 / out.level, out.square / out.level**2)
-        precision, echo, product = precision / k**2, echo / k**2, out.g @ raw.mean.T / k
+    said = ToMatrix(*(value / k**2 for value in rules.structure.to_matrix(data, raw, 1 / out.level, out.square / out.level**2)))
+    product = out.g @ raw.mean.T / k if learns.F and data.known is None else None
     new, nonzeros = raw, jnp.zeros_like(state.nonzeros)
     if learns.X:
-        if jax.default_backend() != "cpu":
+        towards_X = F.transposed @ out.g
+        inverse = (1 / k)[..., None]
+
+        def message(raw: Moments, towards_X: Any) -> tuple[Any, Any]:
+            return _with_old_signals(rules, data, F, raw.mean * inverse, out, learns, towards_X)
+
+        def tally(raw: Moments, towards_X: Any) -> Any:
+            return expected_nonzeros(data, *message(raw, towards_X))
+
+        def denoise(raw: Moments, towards_X: Any) -> Moments:
+            old = Moments(raw.mean * inverse, raw.variance * inverse**2)
+            return mix(old, data.prior.X.posterior(*message(raw, towards_X)), step_size)
+
+        if jax.default_backend() == "cpu":
+            new = denoise(raw, towards_X)
+            nonzeros, use = jax.lax.cond(
+                count, lambda *old: (tally(*old), power(raw) / k**2), lambda *old: (nonzeros, nonzeros), raw, towards_X
+            )
+            said = said._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
+        else:
+            counted = partial(tally, raw, towards_X)
+            nonzeros = _if(count, counted, nonzeros) if raw.mean.size > _WORTH_A_WAIT else counted()
             # All that reads the old X comes first, so that the new one can take its place without a copy.
-            raw, out, power, precision, echo, product = jax.lax.optimization_barrier((raw, out, power, precision, echo, product))
-        X = Moments(raw.mean / k[..., None], raw.variance / k[..., None] ** 2)
-        a, b = message_to_signals(rules, data, F, X.mean, out, learns)
-        new = mix(X, data.prior.X.posterior(a, b), step_size)
-        nonzeros = jax.lax.cond(count, expected_nonzeros, lambda data, a, b: nonzeros, data, a, b)
-    sums = ForMatrix(precision, echo, product, nonzeros, power)
-    return new, out._replace(level=_by_signal(out.level, P), square=_by_signal(out.square, P), onsager=None), sums
+            raw, towards_X, out, said, product, nonzeros = jax.lax.optimization_barrier((raw, towards_X, out, said, product, nonzeros))
+            new = denoise(raw, towards_X)
+    sums = ForMatrix(said.precision, said.echo, product, nonzeros, said.power)
+    return new, out._replace(level=_by_signal(out.level, data.sizes[2]), square=_by_signal(out.square, data.sizes[2]), onsager=None), sums
+
+
+def _if(condition: Any, function: Any, otherwise: Any) -> Any:
+    """`function()` if the condition holds. A loop of no or one turn: of a plain branch the compiler would compute both sides."""
+    return jax.lax.while_loop(lambda carry: carry[0], lambda carry: (jnp.zeros_like(condition), function()), (condition, otherwise))[1]
 
 
 def _by_signal(values: Any, P: int) -> Any:
@@ -165,7 +191,7 @@ def expected_nonzeros(data: Data, a: Any, b: Any) -> Any:
     """Expected number of nonzeros of each atom; all of them for priors without a point at zero."""
     _, N, P = data.sizes
     if hasattr(data.prior.X, "slab_probability"):
-        return over_signals(data.prior.X.slab_probability(a, b), (jnp.ones(P, data.Y.dtype),))[0]
+        return over_signals((data.prior.X.slab_probability(a, b), jnp.ones(P, data.Y.dtype)))[0]
     return jnp.full(N, float(P), data.Y.dtype)
 
 
@@ -214,12 +240,12 @@ def _block_width(P: int) -> int:
 def _blockwise(one_pass: Any, state: State, old: Signals, width: int) -> tuple[Signals, ForMatrix]:
     """`one_pass` over blocks of signals, each replaced in place; what they say about F is added up.
 
-    A block is taken out one turn before it is used, after the block before it was put back: reads never wait behind writes, and the
-    compiler needs no copy of X.
+    A block of X is taken out one turn before it is used, after the block before it was put back: reads never wait behind writes, and the
+    compiler needs no copy of X. The rest is read once, before it is replaced, and is taken out where it is used.
     """
     P = old.Y.shape[-1]
 
-    def take(whole: Signals, start: Any, width: int) -> Signals:
+    def take(whole: Any, start: Any, width: int) -> Any:
         return jax.tree.map(lambda value: jax.lax.dynamic_slice_in_dim(value, start, width, value.ndim - 1), whole)
 
     def put(whole: Signals, block: Signals, start: Any) -> Signals:
@@ -230,15 +256,15 @@ def _blockwise(one_pass: Any, state: State, old: Signals, width: int) -> tuple[S
         ]
         return jax.tree.unflatten(jax.tree.structure(whole), placed)
 
-    def turn(k: Any, carry: tuple[Signals, Signals, ForMatrix]) -> tuple[Signals, Signals, ForMatrix]:
-        whole, block, sums = carry
-        new, said = one_pass(state, block)
+    def turn(k: Any, carry: tuple[Signals, Moments, ForMatrix]) -> tuple[Signals, Moments, ForMatrix]:
+        whole, X, sums = carry
+        new, said = one_pass(state, take(whole._replace(X=None), k * width, width)._replace(X=X))
         whole = put(whole, new, k * width)
-        return whole, take(whole, (k + 1) * width, width), jax.tree.map(jnp.add, sums, said)
+        return whole, take(whole.X, (k + 1) * width, width), jax.tree.map(jnp.add, sums, said)
 
-    block = take(old, 0, width)
-    nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), jax.eval_shape(lambda: one_pass(state, block)[1]))
-    whole, _, sums = jax.lax.fori_loop(0, P // width, turn, (old, block, nothing))
+    first = take(old, 0, width)
+    nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), jax.eval_shape(lambda: one_pass(state, first)[1]))
+    whole, _, sums = jax.lax.fori_loop(0, P // width, turn, (old, first.X, nothing))
     if P % width:
         start = P - P % width
         new, said = one_pass(state, take(whole, start, P % width))
@@ -268,7 +294,7 @@ def free_entropy(rules: Rules, data: Data, state: State, learns: Learns = BOTH) 
     a, b = message_to_signals(rules, data, matrix, X.mean, out, learns)
     cost = jnp.sum(divergence(data.prior.X, a, b, data.prior.X.posterior(a, b)))
     if learns.F and data.known is None:
-        precision, echo = rules.structure.to_matrix(data, X, 1 / out.level, out.square / out.level**2)
+        precision, echo, _ = rules.structure.to_matrix(data, X, 1 / out.level, out.square / out.level**2)
         a, b = message_to_matrix(rules, data, F.mean, ForMatrix(precision, echo, out.g @ X.mean.T, None, None), learns)
         total = data.with_side(a, b)
         posterior = data.prior.F.posterior(*total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ _STRONG_HINT = 0.1
 _AFTER_ORDERING = 100
 # A run that explains Y this much worse than X = 0 would has come apart.
 _WORSE_THAN_NOTHING = 1.5
+# Arrays fetched from the device at a time.
+_FETCHERS = 4
 # Iterations between two calls of a progress callback.
 _PROGRESS_STRIDE = 10
 
@@ -54,7 +57,7 @@ class Solution(NamedTuple):
     iterations: Any
     residual: Any
     free_entropy: Any
-    trace: Trace
+    trace: Any
     parameters: Parameters | None = None
 
 
@@ -266,21 +269,44 @@ def _reorder(run: Progress, place: Any, sign: Any, moved: Any) -> Progress:
 
 
 def _solution(model: _Model, observed: Observed, problem: Problem, run: Progress, tolerance: float) -> Solution:
-    solution = jax.device_get(_conclude(model, observed, problem, run, tolerance))
+    trace = _fetch_trace(run)
+    solution = _fetch(_conclude(model, observed, problem, run, tolerance))
     lost = np.array(STATUSES)[solution.status] == "diverged"
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
         size = observed.Y.shape[0]
         state = run.best or _begin(model, observed, problem, jax.random.split(jax.random.key(0), size), run.trace.level.shape[1]).state
-        best = jax.device_get(_conclude(model, observed, problem, run._replace(state=state), tolerance))
+        best = _fetch(_conclude(model, observed, problem, run._replace(state=state), tolerance))
         solution = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), solution, best)
         solution = solution._replace(status=np.where(lost, STATUSES.index("diverged"), solution.status))
-    return solution._replace(status=np.array(STATUSES)[solution.status])
+    return solution._replace(status=np.array(STATUSES)[solution.status], trace=trace)
+
+
+def _fetch(tree: Any) -> Any:
+    """Arrays from the device, several at a time: one core alone does not fill the memory of the host as fast as the device sends."""
+    with ThreadPoolExecutor(_FETCHERS) as pool:
+        return jax.tree.unflatten(jax.tree.structure(tree), pool.map(np.asarray, jax.tree.leaves(tree)))
+
+
+def _fetch_trace(run: Progress) -> Trace:
+    """The trace, of which only the part that was written comes from the device: of a batch the rest can be most of all there is to copy."""
+    size, length = run.trace.level.shape
+    longest = int(np.max(run.iteration))
+    written = min(length, 1 << max(longest - 1, 0).bit_length())  # a power of two, so that few sizes are compiled
+    trace = Trace(*(np.full((size, length), np.nan, run.trace.level.dtype) for _ in run.trace))
+    for whole, part in zip(trace, _fetch(_first_columns(run.trace, written)), strict=True):
+        whole[:, :written] = part
+    return trace
+
+
+@partial(jax.jit, static_argnums=1)
+def _first_columns(trace: Trace, count: int) -> Trace:
+    return Trace(*(values[:, :count] for values in trace))
 
 
 @partial(jax.jit, static_argnums=0)
 def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress, tolerance: Any) -> Solution:
-    """The estimates, residuals, free entropies, and statuses as indices into STATUSES."""
+    """The estimates, residuals, free entropies, and statuses as indices into STATUSES; the trace is fetched apart."""
 
     def one(observed: Observed, run: Progress) -> Solution:
         data, solver = informed(model.data(observed, problem), run.state), model.solver
@@ -306,7 +332,7 @@ def _conclude(model: _Model, observed: Observed, problem: Problem, run: Progress
             run.iteration,
             residual,
             phi,
-            run.trace,
+            None,
             parameters(data),
         )
 

@@ -8,7 +8,7 @@ structure offers
 `average`    mean over the observed entries that share a variance
 `spread`     the parts of Var[z]: from X (mean^2 c), from F (s mean^2), and from both (s c)
 `to_signals` precision of the message to X, and the part of it that is the echo of X in F, sum of s g^2
-`to_matrix`  the same for F; additive over signals
+`to_matrix`  the same for F, and the power of each row of X, which is summed along with it; additive over signals
 
 where `g2` is the measured square of g = (y - omega)/V and `inverse` is 1/V. `local` says whether a signal's variance depends on that
 signal alone.
@@ -26,18 +26,31 @@ from ..priors.base import Moments
 from .data import Data
 
 
-def over_atoms(weights: Sequence[Any], values: Any) -> list[Any]:
-    """Sums over atoms (rows) of `values`, one for each vector of weights."""
-    if jax.default_backend() == "cpu":  # a product reads `values` once; accelerators do better by fusing the sums with what made it
-        return list(jnp.stack(weights) @ values)
-    return [jnp.sum(weight[:, None] * values, axis=0) for weight in weights]
+def over_atoms(*terms: tuple[Sequence[Any], Any]) -> list[Any]:
+    """Sums over atoms (rows) of arrays, one for each vector of weights. A term is (vectors of weights, array)."""
+    if jax.default_backend() == "cpu":  # a product reads the array once, for all its weights
+        return [total for weights, values in terms for total in jnp.stack(weights) @ values]
+    sums = [
+        list(jnp.stack(weights) @ values) if len(weights) > 1 else [jnp.sum(weights[0][:, None] * values, axis=0)]
+        for weights, values in terms
+    ]
+    return [total for some in sums for total in some]
 
 
-def over_signals(values: Any, weights: Sequence[Any]) -> list[Any]:
-    """Sums over signals (columns) of `values`, one for each vector of weights."""
+def over_signals(*terms: tuple[Any, Any]) -> list[Any]:
+    """Weighted sums over signals (columns). A term is (array, weights)."""
     if jax.default_backend() == "cpu":
-        return list((values @ jnp.stack(weights, axis=1)).T)
-    return [jnp.sum(values * weight, axis=1) for weight in weights]
+        return [values @ weights for values, weights in terms]
+    # One reduction for all: accelerators then read every array once.
+    weighted = [values * weights for values, weights in terms]
+    zeros = [jnp.zeros((), values.dtype) for values in weighted]
+    return list(jax.lax.reduce(weighted, zeros, lambda left, right: [x + y for x, y in zip(left, right, strict=True)], (1,)))
+
+
+def power(X: Moments) -> Any:
+    """The sum of mean squares and variances of each row of X."""
+    ones = jnp.ones(X.mean.shape[1], X.mean.dtype)
+    return sum(over_signals((X.mean**2, ones), (X.variance, ones)))
 
 
 class Spread(NamedTuple):
@@ -46,6 +59,14 @@ class Spread(NamedTuple):
     X: Any
     F: Any
     both: Any
+
+
+class ToMatrix(NamedTuple):
+    """Precision of the message to F, the part of it that is its own echo, and the sum of mean squares and variances of each row of X."""
+
+    precision: Any
+    echo: Any
+    power: Any
 
 
 class Precision(NamedTuple):
@@ -87,10 +108,10 @@ class Scalar:
         return Precision(rate * F.mean2 * inverse, rate * F.variance * g2)
 
     @staticmethod
-    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> Precision:
+    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> ToMatrix:
         _, N, P = data.sizes
         rate = P / N * jnp.mean(data.seen_by_signal)
-        return Precision(rate * jnp.mean(X.mean**2) * inverse, rate * jnp.mean(X.variance) * g2)
+        return ToMatrix(rate * jnp.mean(X.mean**2) * inverse, rate * jnp.mean(X.variance) * g2, power(X))
 
 
 class RowColumn:
@@ -109,8 +130,7 @@ class RowColumn:
     @staticmethod
     def spread(F: Squares, X: Moments) -> Spread:
         N = X.mean.shape[0]
-        from_X, from_both = over_atoms((F.mean2 / N, F.variance / N), X.variance)
-        (from_F,) = over_atoms((F.variance / N,), X.mean**2)
+        from_X, from_both, from_F = over_atoms(((F.mean2 / N, F.variance / N), X.variance), ((F.variance / N,), X.mean**2))
         return Spread(from_X, from_F, from_both)
 
     @staticmethod
@@ -120,10 +140,11 @@ class RowColumn:
         return Precision(F.mean2[:, None] * (rate * inverse), F.variance[:, None] * (rate * g2))
 
     @staticmethod
-    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> Precision:
+    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> ToMatrix:
         N = X.mean.shape[0]
-        (precision,), (echo,) = over_signals(X.mean**2, (inverse / N,)), over_signals(X.variance, (g2 / N,))
-        return Precision(precision * data.seen_by_row, echo * data.seen_by_row)
+        square, ones = X.mean**2, jnp.ones_like(inverse)
+        precision, echo, *both = over_signals((square, inverse / N), (X.variance, g2 / N), (square, ones), (X.variance, ones))
+        return ToMatrix(precision * data.seen_by_row, echo * data.seen_by_row, sum(both))
 
 
 class Entry:
@@ -150,9 +171,9 @@ class Entry:
         return Precision(F.mean2.T @ _seen(data, inverse) / N, F.variance.T @ _seen(data, g2) / N)
 
     @staticmethod
-    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> Precision:
+    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> ToMatrix:
         N = X.mean.shape[0]
-        return Precision(_seen(data, inverse) @ (X.mean**2).T / N, _seen(data, g2) @ X.variance.T / N)
+        return ToMatrix(_seen(data, inverse) @ (X.mean**2).T / N, _seen(data, g2) @ X.variance.T / N, power(X))
 
 
 def _seen(data: Data, values: Any) -> Any:
