@@ -1,0 +1,138 @@
+"""Run, look for trouble, mend it and run again; keep the best state; put the atoms in the order of F'.
+
+With a strong hint F' nothing of this is needed and one run does it all. Without F' every epoch is annealed, and epochs become longer: the
+estimates of F survive from one to the next and improve with the time spent near the temperature where they can still turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ..problem import Observed, Problem
+from .iterate import Progress
+from .learning import informed
+from .repair import checks, mend
+from .runs import Model, mapped
+from .state import rescaled
+
+# Iterations of the first run and of each run after a repair (beyond its slow cooling), and how many repairs are tried.
+_FIRST_RUN, _RUN, _REPAIRS = 600, 400, 40
+# With F', repairs from this one on also raise the noise level and let it fall again; without F', all do.
+_REHEAT_FROM = 2
+# Iterations of slow cooling after the first repairs, and the most there are.
+_SHORTEST_COOLING, _LONGEST_COOLING = 40, 1000
+# The variance of F given F', as a share of its power: below this F' holds the atoms apart and nothing needs repair.
+_STRONG_HINT = 0.1
+# Iterations allowed for scales to settle after atoms were put back in the hint's order.
+_AFTER_ORDERING = 100
+
+Go = Callable[[Progress, int], Progress]
+
+
+def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int) -> Progress:
+    """From a run that has not started to the best state found. `go(run, n)` allows every instance n more iterations."""
+    if not model.solver.repair or share_unknown(problem) < _STRONG_HINT:
+        return go(run, max_iterations)
+    run = go(run, _FIRST_RUN)
+    kept, verdict = run, _inspect(model, observed, problem, run)
+    for k in range(_REPAIRS):
+        again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.trouble)
+        if not again.any():
+            break
+        slow = cooling_time(k) if model.matrix == "none" or k >= _REHEAT_FROM else 0
+        run = go(_repair(model, observed, problem, run, jnp.asarray(again), slow), slow + _RUN)
+        verdict = _inspect(model, observed, problem, run)
+        kept = _keep_better(kept, run, _inspect(model, observed, problem, kept), verdict)
+    kept = go(kept._replace(iteration=run.iteration, trace=run.trace), _RUN)  # where the last run ended before it had settled
+    if model.matrix == "noisy":
+        kept, moved = _in_order(model, observed, problem, kept)
+        if moved:
+            kept = go(kept, _AFTER_ORDERING)
+    return kept
+
+
+def cooling_time(k: int) -> int:
+    """Iterations of slow cooling after the k-th repair: what quick cooling does not solve is given more time."""
+    return min(_SHORTEST_COOLING * 2 ** (k // 2), _LONGEST_COOLING)
+
+
+def share_unknown(problem: Problem) -> float:
+    """The share of F's power that F' leaves unknown: 0 for a known matrix, 1 without F'."""
+    power, eta = float(problem.prior.F.second_moment()), float(problem.eta)
+    return 1.0 if np.isinf(eta) else eta / (eta + power)
+
+
+class _Verdict(NamedTuple):
+    trouble: Any
+    free_entropy: Any
+
+
+@partial(jax.jit, static_argnums=0)
+def _inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
+    def one(observed: Observed, run: Progress) -> _Verdict:
+        data = model.data(observed, problem)
+        return _Verdict(checks(informed(data, run.state), run.state).trouble, -model.solver.cost(data, run.state))
+
+    return mapped(one)(observed, run)
+
+
+@partial(jax.jit, static_argnums=0)
+def _repair(model: Model, observed: Observed, problem: Problem, run: Progress, again: Any, slow: Any) -> Progress:
+    def one(observed: Observed, run: Progress, again: Any) -> Progress:
+        data = informed(model.data(observed, problem), run.state)
+        mended = mend(data, run.state, checks(data, run.state), slow)
+        state = jax.tree.map(lambda new, old: jnp.where(again, new, old), mended, run.state)
+        change = jnp.where(again, jnp.inf, 0.0).astype(run.change.dtype)
+        return run._replace(state=state, change=change, epoch_start=run.iteration)
+
+    return mapped(one)(observed, run, again)
+
+
+@jax.jit
+def _keep_better(kept: Progress, run: Progress, kept_verdict: _Verdict, verdict: _Verdict) -> Progress:
+    higher = (verdict.free_entropy > kept_verdict.free_entropy) | ~jnp.isfinite(kept_verdict.free_entropy)
+    better = jnp.where(verdict.trouble == kept_verdict.trouble, higher, kept_verdict.trouble)
+    return jax.tree.map(lambda new, old: jnp.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), new, old), run, kept)
+
+
+def _in_order(model: Model, observed: Observed, problem: Problem, run: Progress) -> tuple[Progress, bool]:
+    """Y does not see the order and signs of the atoms, only F' does: move each to the place where F' fits it best."""
+    overlap = np.asarray(_overlap_with_hint(model, observed, problem, run.state.F.mean))
+    size, N, _ = overlap.shape
+    place, sign = np.tile(np.arange(N), (size, 1)), np.ones((size, N))
+    for k in range(size):
+        if np.isfinite(overlap[k]).all():
+            rows, columns = linear_sum_assignment(-np.abs(overlap[k]))
+            place[k, columns] = rows
+            sign[k] = np.where(overlap[k][place[k], np.arange(N)] < 0, -1.0, 1.0)
+    moved = (place != np.arange(N)).any(axis=1) | (sign < 0).any(axis=1)
+    if not moved.any():
+        return run, False
+    return _reorder(run, jnp.asarray(place), jnp.asarray(sign, run.state.g.dtype), jnp.asarray(moved)), True
+
+
+@partial(jax.jit, static_argnums=0)
+def _overlap_with_hint(model: Model, observed: Observed, problem: Problem, F: Any) -> Any:
+    return mapped(lambda observed, F: F.T @ model.data(observed, problem).start.mean)(observed, F)
+
+
+@jax.jit
+def _reorder(run: Progress, place: Any, sign: Any, moved: Any) -> Progress:
+    def one(run: Progress, place: Any, sign: Any, moved: Any) -> Progress:
+        plain = rescaled(run.state)
+        F, X = plain.F, plain.X
+        state = plain._replace(
+            F=F._replace(mean=F.mean[:, place] * sign, variance=F.variance[:, place]),
+            X=X._replace(mean=X.mean[place] * sign[:, None], variance=X.variance[place]),
+            nonzeros=plain.nonzeros[place],
+        )
+        return run._replace(state=state, change=jnp.where(moved, jnp.inf, run.change), epoch_start=run.iteration)
+
+    return mapped(one)(run, place, sign, moved)

@@ -1,0 +1,58 @@
+"""Compiled calls on a batch of instances: begin, run. A leading axis on everything."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+
+from ..problem import Observed, Problem
+from .data import Data, make_data
+from .iterate import Progress, begin, going, iterate, iterate_together
+
+
+class Model(NamedTuple):
+    """What is fixed during a solve and known when it is compiled."""
+
+    solver: Any
+    N: int
+    matrix: str
+    dtype: str
+
+    def data(self, observed: Observed, problem: Problem) -> Data:
+        return make_data(observed, problem, self.N, self.matrix, self.dtype)
+
+
+@partial(jax.jit, static_argnums=(0, 4))
+def begin_batch(model: Model, observed: Observed, problem: Problem, keys: Any, max_iterations: int) -> Progress:
+    def one(observed: Observed, key: Any) -> Progress:
+        return begin(
+            model.solver.init(model.data(observed, problem), key), max_iterations, model.solver.first_damping, model.solver.keeps_best
+        )
+
+    return jax.vmap(one)(observed, keys)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=3)
+def run_batch(
+    model: Model, observed: Observed, problem: Problem, run: Progress, limit: Any, goal: Any, tolerance: Any
+) -> tuple[Progress, Any]:
+    """Advance every instance to its `limit`, and say which could go on to their `goal`."""
+    data = jax.vmap(lambda observed: model.data(observed, problem))(observed)
+    if data.Y.shape[0] > 1:
+        run = iterate_together(model.solver, data, run, limit, tolerance)
+    else:
+        run = mapped(lambda data, run, limit: iterate(model.solver, data, run, limit, tolerance))(data, run, limit)
+    return run, going(run, goal, tolerance)
+
+
+def mapped(function: Any) -> Any:
+    """vmap over the leading axis; a batch of one runs as itself, without the cost of batched branches and loops."""
+
+    def call(*arguments: Any) -> Any:
+        if jax.tree.leaves(arguments)[0].shape[0] > 1:
+            return jax.vmap(function)(*arguments)
+        return jax.tree.map(lambda value: value[None], function(*jax.tree.map(lambda value: value[0], arguments)))
+
+    return call
