@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..channels import GaussianNoise
-from ..errors import InputError, check_choice, check_count
+from ..errors import InputError, check, check_choice, check_count
 from ..files import read_measurements
 from ..pair import Pair
+from ..priors import GaussBernoulli, Gaussian
 from ..problem import Problem
 from ..scoring import scale_floor, score
 from ..solvers import AMP, MUAMP, BiGAMP, Lasso, RelaxedBP, Solution
@@ -28,15 +29,47 @@ from .parsing import number
 METHODS: dict[str, Any] = {"amp": AMP, "relaxed-bp": RelaxedBP, "mu-amp": MUAMP, "big-amp": BiGAMP, "lasso": Lasso}
 
 
+# What a parameter that is to be estimated is called by the solver.
+_LEARNED = {"rho": "rho", "delta": "noise", "eta": "eta"}
+# Where estimates start: the density, the noise as a share of the data's power, and the error of F'.
+_FIRST_GUESS = {"rho": 0.1, "delta": 0.01, "eta": 0.1}
+
+
 def _parameter(name: str, given: str | None, said: dict[str, Any], default: float | None = None) -> tuple[float, str]:
-    """A parameter's value and where it comes from."""
+    """A parameter's value and where it comes from; NaN for one to be estimated."""
+    if given is not None and given.strip().lower() == "auto":
+        return np.nan, "estimated"
     if given is not None:
         return number(name, given), "given"
     if name in said:
         return number(name, str(said[name])), "from the file"
     if default is not None:
         return default, "default"
-    raise InputError(f"{name} must be given with --{name}, since the file does not say it.")
+    raise InputError(f"{name} must be given with --{name} (a number, or auto to have it estimated), since the file does not say it.")
+
+
+def _problem(chosen: dict[str, tuple[float, str]], Y: np.ndarray) -> tuple[Problem, tuple[str, ...]]:
+    """The problem as chosen, with first guesses for what is to be estimated, and the names of that."""
+    power = max(float(np.nanmean(np.square(Y))), np.finfo(float).tiny)
+    unknown = [name for name, (_, source) in chosen.items() if source == "estimated"]
+    value = {name: _FIRST_GUESS[name] * (power if name == "delta" else 1) if name in unknown else chosen[name][0] for name in chosen}
+    learn = tuple(_LEARNED[name] for name in unknown)
+    slab = 1.0
+    if "rho" in unknown:  # then the units of the data are anybody's guess too
+        slab, learn = power / value["rho"], (*learn, "variance")
+    check("rho", value["rho"], 0.0, 1.0, low_open=True, high_open=True)
+    prior = Pair(F=Gaussian(), X=GaussBernoulli(value["rho"], 0.0, slab))
+    return Problem(alpha=1.0, pi=1.0, prior=prior, channel=GaussianNoise(value["delta"]), eta=value["eta"]), learn
+
+
+def _estimated(problem: Problem, solution: Solution) -> Problem:
+    """The problem with what was estimated in the place of the first guesses."""
+    found = solution.parameters
+    if found is None:
+        return problem
+    prior = problem.prior._replace(X=GaussBernoulli(float(found.rho), float(found.mean), float(found.variance)))
+    channel = GaussianNoise(float(found.noise), problem.channel.observed_fraction)
+    return problem.replace(prior=prior, channel=channel, eta=problem.eta if found.eta is None else float(found.eta))
 
 
 @contextmanager
@@ -64,6 +97,7 @@ def solve(
     report: str | None,
     atom_shape: tuple[int, int] | None,
     max_iter: int,
+    restarts: int,
     seed: int,
     float32: bool,
     out: str,
@@ -76,12 +110,15 @@ def solve(
     defaults = {"eta": np.inf} if measured.observed.F_prime is None else {}
     given = {"rho": rho, "delta": delta, "eta": eta}
     chosen = {name: _parameter(name, value, measured.parameters, defaults.get(name)) for name, value in given.items()}
-    problem = Problem.sparse(alpha=1.0, pi=1.0, rho=chosen["rho"][0], eta=chosen["eta"][0], noise_variance=chosen["delta"][0])
+    problem, learn = _problem(chosen, measured.observed.Y)
+    if learn and method != "amp":
+        raise InputError(f"method must be amp where parameters are to be estimated, but {method} was given.")
     # Everything is refused before a directory is made or an iteration run.
     observed, N, _ = check_observed(measured.observed, problem, n_atoms)
     M, P = observed.Y.shape
     seen = 1.0 if observed.mask is None else float(np.mean(observed.mask))
-    problem = problem.replace(alpha=M / N, pi=P / N, channel=GaussianNoise(chosen["delta"][0], seen))
+    problem = problem.replace(alpha=M / N, pi=P / N, channel=GaussianNoise(problem.channel.variance, seen))
+    check_count("restarts", restarts)
     check_count("max_iterations", max_iter)
     check_count("seed", seed, 0)
     page = _page(report, atom_shape, M)
@@ -94,14 +131,22 @@ def solve(
         solution = run_solver(
             observed,
             problem,
-            METHODS[method](),
+            AMP(learn=learn) if learn else METHODS[method](),
             n_atoms=N,
             max_iterations=max_iter,
+            restarts=restarts,
             seed=seed,
             dtype=np.float32 if float32 else np.float64,
             progress=progress,
         )
     seconds = time.perf_counter() - started
+    if learn:
+        problem = _estimated(problem, solution)
+    slab = problem.prior.X
+    used = {"rho": slab.rho, "delta": problem.channel.variance, "eta": problem.eta}  # type: ignore[attr-defined]
+    chosen = {name: (float(used[name]), source) for name, (_, source) in chosen.items()}
+    if "variance" in learn:
+        chosen["slab_variance"] = (float(slab.variance), "estimated")  # type: ignore[attr-defined]
     result: dict[str, Any] = {
         "method": method,
         "status": str(solution.status),
@@ -109,6 +154,8 @@ def solve(
         "seconds": seconds,
         "residual": float(solution.residual),
         "free_entropy": float(solution.free_entropy) if np.isfinite(solution.free_entropy) else None,
+        "parameters": {name: value for name, (value, _) in chosen.items()},
+        "estimated": [name for name, (_, source) in chosen.items() if source == "estimated"],
     }
     if truth is not None:
         result |= _against_truth(solution, truth, problem)
@@ -183,12 +230,13 @@ def _report(result: dict[str, Any], target: Path, as_json: bool) -> None:
         return
     shown = output.shown
     rows = [[name.replace("_", " "), shown(result[name])] for name in ("status", "iterations", "seconds", "residual", "free_entropy")]
+    rows += [[f"{name}, estimated", shown(result["parameters"][name])] for name in result["estimated"]]
     if "predicted" in result:
         predicted = result["predicted"]
-        rows += [
-            ["mse F, raw", f"{shown(result['mse_F'])}  (scale floor {shown(predicted['scale_floor'])})"],
-            ["mse F, atoms' scales fitted", f"{shown(result['mse_F_scaled'])}  (predicted {shown(predicted['mse_F'])})"],
-            ["mse X, atoms' scales fitted", f"{shown(result['mse_X_scaled'])}  (predicted {shown(predicted['mse_X'])})"],
-            ["atoms recovered", shown(result["atoms_recovered"])],
-        ]
+        # Without F' atoms come in any order and with any sign, so they are matched with the true ones first.
+        how, words = ("aligned", "atoms matched") if np.isinf(result["parameters"]["eta"]) else ("scaled", "atoms' scales fitted")
+        if how == "scaled":
+            rows.append(["mse F, raw", f"{shown(result['mse_F'])}  (scale floor {shown(predicted['scale_floor'])})"])
+        rows += [[f"mse {x}, {words}", f"{shown(result[f'mse_{x}_{how}'])}  (predicted {shown(predicted[f'mse_{x}'])})"] for x in "FX"]
+        rows.append(["atoms recovered", shown(result["atoms_recovered"])])
     output.table(f"{result['method']} -> {target}", ["", "value"], rows)

@@ -15,7 +15,7 @@ from ..errors import InputError, check, check_choice, check_count
 from .annealing import cooled, first_guess, heated
 from .data import Data
 from .gauge import gauge_step, has_gauge
-from .learning import LEARNABLE, informed, learn, parameters
+from .learning import LEARNABLE, informed, learn, nothing_learned
 from .messages import Rules, counts_now, free_entropy, update
 from .state import State, first_state, rescaled
 from .variances import STRUCTURES
@@ -34,7 +34,7 @@ class AMP:
     residual_floor: the variance used is at least this share of the measured one. measured_variance: use the measured one alone.
     clip_gains, gauge: see the module. anneal: iterations of slow cooling from a noise level near the data's power; 0 for the known level
     from the start; None for 0 with F', and a short cooling without.
-    learn: parameters to learn on the way, any of "noise", "rho", "mean" and "variance" (of the slab of X), starting from the given ones.
+    learn: parameters to learn on the way, any of "noise", "rho", "mean", "variance" (of the slab of X) and "eta", from the given ones on.
     repair: look for duplicated, unused or overused atoms when the iterations have settled, and start those again.
     """
 
@@ -91,7 +91,7 @@ class AMP:
         if from_scratch:
             state = state._replace(F=first_guess(data, key))
         slow = self.anneal if self.anneal is not None else FIRST_COOLING if from_scratch else 0
-        return heated(data, state._replace(learned=parameters(data) if self.learn else None), slow)
+        return heated(data, state._replace(learned=nothing_learned(data) if self.learn else None), slow)
 
     def step(self, data: Data, state: State, step_size: Any) -> State:
         data = informed(data, state)

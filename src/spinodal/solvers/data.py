@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from ..pair import Pair
 from ..priors import Prior
 from ..priors.base import Moments
-from ..problem import Observed, Problem
+from ..problem import Observed, Problem, side_information
 
 # Without noise, or below rounding, the noise variance is set to this many squared rounding errors of the data.
 _ROUNDING = 1e4
@@ -70,7 +70,7 @@ def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: 
     else:
         if matrix == "noisy":
             F_prime = jnp.asarray(observed.F_prime, dtype)
-            side = (1 / eta, jnp.sqrt(1 + eta) / eta * F_prime)
+            side = side_information(F_prime, eta)
             start = prior.F.posterior(*side)
         else:
             start = prior.F.moments()

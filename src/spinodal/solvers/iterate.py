@@ -84,6 +84,8 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
     change = jnp.abs(log_level - smoothed)
     # Nothing settles while the noise level is still falling.
     change = jnp.where(is_hot(informed(data, state), state), jnp.maximum(change, 1), change)
+    if state.learned is not None:
+        change = jnp.maximum(change, jnp.where(jnp.isfinite(change), jnp.minimum(state.learned.drift, 1), 0))
     best, best_level = run.best, run.best_level
     if best is not None:
         measured = jnp.median(state.square)
