@@ -8,14 +8,16 @@ its nonzeros averaged out has covariance C_l = noise + slab A_l A_l^T/N, with A_
 
 r being the variance that F' leaves. Y does not fix the length of an atom, and the errors compared with this have scales fitted, so dF is
 taken across its atom. The error is the trace of the inverse over M N, here estimated with random signs and conjugate gradients.
+An estimator that is not told as much can't do better, on average over instances.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, cg
 
 from .errors import InputError, check_count
 from .pair import Pair
@@ -24,6 +26,9 @@ from .problem import Problem
 
 # Conjugate gradients stop at this relative residual: far below the spread between probes.
 _TOLERANCE = 1e-6
+_MOST_ITERATIONS = 10_000
+# Signals whose covariances are inverted together.
+_AT_ONCE = 64
 
 
 def told_support_mse(problem: Problem, truth: Pair[Any], *, probes: int = 4, seed: int = 0) -> np.ndarray:
@@ -32,39 +37,41 @@ def told_support_mse(problem: Problem, truth: Pair[Any], *, probes: int = 4, see
     Each probe is an unbiased estimate; their spread is that of the trace estimate. Gaussian F, Gauss-Bernoulli X, every entry observed.
     """
     check_count("probes", probes)
-    across, precision = posterior_precision(problem, truth)
-    M, N = truth.F.shape
-    operator = LinearOperator((M * N, M * N), matvec=lambda d: across(precision(across(d.reshape(M, N)))).ravel(), dtype=float)
-    random = np.random.default_rng(seed)
-    found = []
-    for _ in range(probes):
-        sign = across(random.choice([-1.0, 1.0], (M, N)))
-        answer, trouble = cg(operator, sign.ravel(), rtol=_TOLERANCE, maxiter=10_000)
-        if trouble:
-            raise ArithmeticError("conjugate gradients did not converge")
-        found.append(sign.ravel() @ answer / (M * N))
-    return np.array(found)
-
-
-def posterior_precision(problem: Problem, truth: Pair[Any]) -> tuple[Any, Any]:
-    """Two linear maps of M x N matrices: projection of every column across its atom, and the precision H of dF."""
     prior = problem.prior
     if not (isinstance(prior.F, Gaussian) and isinstance(prior.X, GaussBernoulli)):
         raise InputError("the bound needs a Gaussian prior for F and a Gauss-Bernoulli prior for X.")
     F, X = (np.asarray(value, dtype=float) for value in truth)
-    (M, N), P = F.shape, X.shape[1]
-    noise, slab, power, eta = (float(value) for value in (problem.channel.variance, prior.X.variance, prior.F.variance, problem.eta))
-    spread = power if np.isinf(eta) else power * eta / (power + eta)
-    used = np.where(X != 0, slab, 0.0)
-    weight = np.empty((P, M, M))
-    for signal in range(P):
-        weight[signal] = np.linalg.inv(noise * N * np.eye(M) + (F * used[:, signal]) @ F.T)
-    unit = F / np.linalg.norm(F, axis=0)
+    power, eta = float(prior.F.variance), float(problem.eta)
+    left = power if np.isinf(eta) else power * eta / (power + eta)
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], (probes, *F.shape))
+    with jax.enable_x64(True):
+        found, rest = map(np.asarray, _traces(F, X, float(problem.channel.variance), float(prior.X.variance), left, signs))
+    if not np.all(rest < 10 * _TOLERANCE):
+        raise ArithmeticError("conjugate gradients did not converge")
+    return found / F.size
 
-    def across(d: np.ndarray) -> np.ndarray:
-        return d - unit * np.sum(unit * d, axis=0)
 
-    def precision(d: np.ndarray) -> np.ndarray:
-        return np.matmul(weight, (d @ X).T[:, :, None])[:, :, 0].T @ X.T + d / spread
+@jax.jit
+def _traces(F: Any, X: Any, noise: Any, slab: Any, left: Any, signs: Any) -> tuple[Any, Any]:
+    """z H^-1 z for every matrix of signs z projected across the atoms, and the relative residuals of the solutions."""
+    M, N = F.shape
 
-    return across, precision
+    def inverse(used: Any) -> Any:
+        return jnp.linalg.inv(noise * N * jnp.eye(M) + slab * (F * used) @ F.T)
+
+    weight = jax.lax.map(inverse, (X != 0).T.astype(F.dtype), batch_size=_AT_ONCE)
+    unit = F / jnp.linalg.norm(F, axis=0)
+
+    def across(d: Any) -> Any:
+        return d - unit * jnp.sum(unit * d, axis=0)
+
+    def precision(d: Any) -> Any:
+        d = across(d)
+        return across(jnp.einsum("lmk,kl->ml", weight, d @ X) @ X.T + d / left)
+
+    def one(sign: Any) -> tuple[Any, Any]:
+        z = across(sign)
+        answer, _ = jax.scipy.sparse.linalg.cg(precision, z, tol=_TOLERANCE, maxiter=_MOST_ITERATIONS)
+        return jnp.vdot(z, answer), jnp.linalg.norm(precision(answer) - z) / jnp.linalg.norm(z)
+
+    return jax.vmap(one)(signs)
