@@ -179,12 +179,14 @@ def explain_figure(problem: Problem) -> Figure:
 
 
 def figure_4_figure(panels: Sequence[xarray.Dataset]) -> Figure:
-    """Figure 4: errors of AMP at several sizes against the Bayes-optimal ones; D raw and with scales fitted, and E."""
-    figure, axes = _figure(12.0, 3.9 * len(panels), len(panels), 3, squeeze=False)
+    """Figure 4: errors of AMP at several sizes against the Bayes-optimal ones; D raw and with scales fitted, E of all signals and of the
+    median one."""
+    figure, axes = _figure(15.0, 3.9 * len(panels), len(panels), 4, squeeze=False)
     columns = (
         ("mse_F", "F", "D (matrix), raw"),
         ("mse_F_scaled", "F", "D, atoms' scales fitted"),
-        ("mse_X_scaled", "X", "E (signals), scales fitted"),
+        ("mse_X_scaled", "X", "E (signals), mean over signals"),
+        ("mse_X_median", "X", "E of the median signal"),
     )
     for row, data in zip(axes, panels, strict=True):
         for axis, (name, factor, title) in zip(row, columns, strict=True):

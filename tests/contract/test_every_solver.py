@@ -161,8 +161,9 @@ def test_options_are_checked() -> None:
     for wrong in ({"variance": "full"}, {"damping": 1.0}, {"damping": "some"}, {"residual_floor": 2.0}, {"anneal": 1.0}):
         with pytest.raises(sp.InputError):
             sp.AMP(**wrong)
-    with pytest.raises(sp.InputError):
-        sp.BiGAMP(turn=0)
+    for solver, wrong in ((sp.BiGAMP, {"damping": 1.0}), (sp.BiGAMP, {"variance": "full"}), (sp.MUAMP, {"residual_floor": 2.0})):
+        with pytest.raises(sp.InputError):
+            solver(**wrong)
     for wrong in ({"max_iterations": 0}, {"tolerance": 1.0}, {"seed": -1}, {"dtype": "float16"}, {"n_atoms": 3}):
         with pytest.raises(sp.InputError):
             sp.solve(INSTANCE.observed, PROBLEM, **wrong)

@@ -8,43 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import check, check_choice
 from .data import Data
-from .messages import Learns, Rules, free_entropy, update
-from .state import State, first_state
-from .variances import STRUCTURES
+from .messages import Learns, free_entropy, update
+from .options import Plain
+from .state import State
 
 SIGNALS_ONLY = Learns(F=False, X=True)
 
 
 @dataclass(frozen=True)
-class MUAMP:
+class MUAMP(Plain):
     """Message passing for the signals, F fixed at its mean and variance given F'. The options are those of AMP."""
-
-    variance: str = "row-column"
-    damping: float = 0.5
-    residual_floor: float = 0.7
-    clip_gains: bool = True
-
-    adaptive = False
-    keeps_best = False
-    repair = False
-
-    def __post_init__(self) -> None:
-        check_choice("variance", self.variance, tuple(STRUCTURES))
-        check("damping", self.damping, 0.0, 1.0, high_open=True)
-        check("residual_floor", self.residual_floor, 0.0, 1.0)
-
-    @property
-    def rules(self) -> Rules:
-        return Rules(STRUCTURES[self.variance], self.residual_floor, False, self.clip_gains)
-
-    @property
-    def first_damping(self) -> float:
-        return self.damping
-
-    def init(self, data: Data, key: Any) -> State:
-        return first_state(data)
 
     def step(self, data: Data, state: State, step_size: Any) -> State:
         return update(self.rules, data, state, step_size, SIGNALS_ONLY)[0]

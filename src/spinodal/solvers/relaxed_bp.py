@@ -5,8 +5,8 @@ The factor y_mu,l sends to x_il the likelihood of x_il with everything else aver
     B = r g/sqrt(N),   A = r^2/(N V),   g = (y - omega without i)/V,   V without i,
 
 with r the mean of the message from F_mu,i; and the same to F_mu,i with the roles exchanged. (The expansion has one more term in A,
-proportional to the variance of F_mu,i times g^2 - 1/V: it averages to zero where the model is right, and destabilizes the iterations
-where it is not yet; it is left out here as in AMP.) AMP must approach this as N grows.
+proportional to the variance of F_mu,i times g^2 - 1/V. It averages to zero as N grows, and at sizes that one can run it makes single
+precisions negative and the errors larger, see docs/solvers.md; it is left out here as in AMP.) AMP must approach this as N grows.
 """
 
 from __future__ import annotations
