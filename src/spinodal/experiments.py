@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .channels import GaussianNoise
 from .pair import Pair
 from .problem import Observed, Problem, sample
 from .scoring import scale_floor, score, signal_errors
 from .solvers import solve, two_times
 from .solvers.data import Data, make_data
 from .solvers.state import rescaled
-from .theory import error_curves, outcomes
+from .theory import error_curves, outcomes, pi_star, spinodal
 
 if TYPE_CHECKING:
     import xarray
@@ -159,3 +160,54 @@ def compare_methods(problem: Problem, n: int, solvers: dict[str, tuple[Any, bool
             }
         )
     return rows
+
+
+# Columns of a point of the dictionary map, in the order of what `learn_dictionary` returns.
+DICTIONARY = ("solved", "angle", "atoms", "converged", "iterations")
+# A dictionary is learned if every atom is matched with a squared sine below this.
+_LEARNED = 1e-4
+
+
+def learn_dictionary(problem: Problem, n: int, *, seed: int, **options: Any) -> dict[str, float]:
+    """One instance learned from scratch: whether every atom was found, the mean squared sine and the share of atoms found, the status."""
+    drawn = sample(problem, n, seed=seed)
+    solution = solve(drawn.observed, problem, n_atoms=n, seed=seed, **options)
+    found = score(solution.mean, drawn.truth, recovered=_LEARNED)
+    row = (found.atoms_recovered == 1.0, np.mean(found.angle), found.atoms_recovered, solution.status == "converged", solution.iterations)
+    return {name: float(value) for name, value in zip(DICTIONARY, row, strict=True)}
+
+
+def dictionary_map(
+    *,
+    n: int,
+    rho: Sequence[float],
+    pi: Sequence[float],
+    instances: int,
+    alpha: float = 0.5,
+    noise_variance: float = 1e-8,
+    seed: int = 0,
+    max_iterations: int = 4000,
+) -> Iterator[xarray.Dataset]:
+    """Dictionaries learned from scratch over (rho, pi), with the transitions the theory predicts; given out after every point, so that an
+    interruption loses one point at most. Points not yet done are NaN.
+    """
+    import xarray
+
+    def problem(rho: float, pi: float) -> Problem:
+        return Problem.sparse(alpha=alpha, pi=float(pi), rho=float(rho), noise_variance=noise_variance)
+
+    shape = (len(rho), len(pi), instances)
+    data: dict[str, Any] = {name: (("rho", "pi", "instance"), np.full(shape, np.nan)) for name in DICTIONARY}
+    limits = [problem(r, 1.0).replace(channel=GaussianNoise(0.0)) for r in rho]
+    data["pi_star"] = ("rho", [pi_star(limit) for limit in limits])
+    data["pi_spinodal"] = ("rho", [spinodal(limit) for limit in limits])
+    predicted = [[outcome.amp.mse.F for outcome in outcomes([problem(r, p) for p in pi])] for r in rho]
+    data["predicted_mse_F"] = (("rho", "pi"), predicted)
+    attrs = {"N": n, "alpha": alpha, "noise_variance": noise_variance, "seed": seed, "max_iterations": max_iterations}
+    dataset = xarray.Dataset(data, coords={"rho": list(rho), "pi": list(pi), "instance": np.arange(instances)}, attrs=attrs)
+    for j, p in enumerate(pi):  # the shape changes with pi alone, so each is compiled once
+        for i, r in enumerate(rho):
+            for k in range(instances):
+                for name, value in learn_dictionary(problem(r, p), n, seed=seed + k, max_iterations=max_iterations).items():
+                    dataset[name].values[i, j, k] = value
+            yield dataset

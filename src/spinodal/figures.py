@@ -244,3 +244,24 @@ def recovery_figure(problem: Problem, instance: Instance, solution: Solution) ->
         axis.title.set_fontsize(10)
     _caption(figure)
     return figure
+
+
+def dictionary_figure(dataset: xarray.Dataset) -> Figure:
+    """Share of the dictionaries learned from scratch over (rho, pi), with the transitions of the theory."""
+    figure, (axis,) = _figure(6.4, 4.6)
+    done = dataset.solved.mean("instance")
+    rho, pi = np.meshgrid(dataset.rho.values, dataset.pi.values, indexing="ij")
+    known = np.isfinite(done.values)
+    points = axis.scatter(rho[known], pi[known], c=done.values[known], s=90, cmap="cividis", vmin=0, vmax=1, edgecolor=GREY, zorder=3)
+    figure.colorbar(points, ax=axis, label="share of instances with every atom found")
+    axis.plot(dataset.rho, dataset.pi_star, color=VERMILION, lw=2, label=r"$\pi^*$ (counting bound)")
+    axis.plot(dataset.rho, dataset.pi_spinodal, color=BLUE, ls=":", lw=2, label=r"$\pi^s$ (spinodal), $\eta = \infty$")
+    axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", yscale="log")
+    axis.set_yticks(dataset.pi.values, [f"{value:g}" for value in dataset.pi.values])
+    axis.minorticks_off()
+    about = dataset.attrs
+    where = rf"$N = {about['N']}$, $\alpha = {about['alpha']:g}$, $\Delta = {about['noise_variance']:g}$"
+    axis.set_title(f"from scratch: {where}, {dataset.sizes['instance']} instances a point", fontsize=10)
+    axis.legend(fontsize=8, loc="lower right", framealpha=0.9)
+    _caption(figure)
+    return figure

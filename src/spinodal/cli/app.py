@@ -147,11 +147,14 @@ def solve(
 
 @app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(metavar="fig1|fig2|fig3|fig4|all", help="Which figure of the paper.")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="fig1|fig2|fig3|fig4|dictionary|all", help="Which figure of the paper, or the map of dictionary learning."),
+    ],
     out: OutDir,
-    fast: Annotated[bool, typer.Option("--fast", help="fig4 at small sizes only, with fewer points and seeds.")] = False,
-    sizes: Annotated[str | None, typer.Option(metavar="N1,N2,..", help="Sizes N of fig4.")] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="K", help="Instances per point of fig4.")] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="fig4 and dictionary at small sizes only, with fewer points and seeds.")] = False,
+    sizes: Annotated[str | None, typer.Option(metavar="N1,N2,..", help="Sizes N of fig4; the size of dictionary.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="K", help="Instances per point of fig4 and dictionary.")] = None,
     json: AsJson = False,
 ) -> None:
     """Draw the figures of the paper again, with their data."""

@@ -71,16 +71,48 @@ def _fig4(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> 
     return output.save_figure(figures.figure_4_figure(panels), directory, "fig4") + paths
 
 
+# The dictionary map: density and signals per entry, size, and instances a point.
+_RHO_D, _RHO_D_FAST = (0.05, 0.1, 0.15, 0.2, 0.25), (0.1, 0.2)
+_PI_D, _PI_D_FAST = (2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0), (5.0, 10.0)
+_SIZE_D, _SIZE_D_FAST = 100, 40
+
+
+def _dictionary(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> list[Path]:
+    """Dictionaries learned from scratch over (rho, pi), against pi* and the spinodal."""
+    from ..experiments import dictionary_map
+
+    (n,) = (int(value) for value in numbers("sizes", sizes or str(_SIZE_D_FAST if fast else _SIZE_D))[:1])
+    check_count("sizes", n, 2)
+    instances = seeds if seeds is not None else _SEEDS_4_FAST if fast else _SEEDS_4
+    check_count("seeds", instances)
+    rho, pi = (_RHO_D_FAST, _PI_D_FAST) if fast else (_RHO_D, _PI_D)
+    dataset = None
+    with output.progress_bar("dictionary") as progress:
+        try:
+            for done, so_far in enumerate(dictionary_map(n=n, rho=rho, pi=pi, instances=instances), start=1):
+                dataset = so_far
+                progress(done, len(rho) * len(pi))
+        except KeyboardInterrupt:
+            if dataset is not None:  # what is finished is kept
+                output.save_dataset(dataset, directory, "dictionary")
+            raise
+    assert dataset is not None
+    figure = output.save_figure(figures.dictionary_figure(dataset), directory, "dictionary")
+    return figure + output.save_dataset(dataset, directory, "dictionary")
+
+
+# What takes long, and options with it.
+MEASURED: dict[str, Callable[[Path, bool, str | None, int | None], list[Path]]] = {"fig4": _fig4, "dictionary": _dictionary}
 FIGURES: dict[str, Callable[[Path, Callable[[int, int], None]], list[Path]]] = {"fig1": _fig1, "fig2": _fig2, "fig3": _fig3}
 
 
 def reproduce(what: str, *, out: str, as_json: bool, fast: bool = False, sizes: str | None = None, seeds: int | None = None) -> None:
-    check_choice("the figure", what, (*FIGURES, "fig4", "all"))
+    check_choice("the figure", what, (*FIGURES, *MEASURED, "all"))
     directory = output.writable_directory("out", out)
     paths: list[Path] = []
-    for name in [*FIGURES, "fig4"] if what == "all" else [what]:
-        if name == "fig4":
-            paths += _fig4(directory, fast, sizes, seeds)
+    for name in [*FIGURES, *MEASURED] if what == "all" else [what]:
+        if name in MEASURED:
+            paths += MEASURED[name](directory, fast, sizes, seeds)
             continue
         with output.progress_bar(name) as progress:
             paths += FIGURES[name](directory, progress)
