@@ -168,10 +168,13 @@ DICTIONARY = ("solved", "angle", "atoms", "converged", "iterations")
 _LEARNED = 1e-4
 
 
-def learn_dictionary(problem: Problem, n: int, *, seed: int, **options: Any) -> dict[str, float]:
-    """One instance learned from scratch: whether every atom was found, the mean squared sine and the share of atoms found, the status."""
+def learn_dictionary(problem: Problem, n: int, *, seed: int, believed: Problem | None = None, **options: Any) -> dict[str, float]:
+    """One instance learned from scratch: whether every atom was found, the mean squared sine and the share of atoms found, the status.
+
+    `believed` is the problem as the solver is told, where that is not the truth.
+    """
     drawn = sample(problem, n, seed=seed)
-    solution = solve(drawn.observed, problem, n_atoms=n, seed=seed, **options)
+    solution = solve(drawn.observed, problem if believed is None else believed, **{"n_atoms": n, "seed": seed, **options})
     found = score(solution.mean, drawn.truth, recovered=_LEARNED)
     row = (found.atoms_recovered == 1.0, np.mean(found.angle), found.atoms_recovered, solution.status == "converged", solution.iterations)
     return {name: float(value) for name, value in zip(DICTIONARY, row, strict=True)}

@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from ..problem import Observed, Problem
 from .iterate import Progress
 from .learning import informed
-from .repair import checks, mend
+from .repair import Checks, checks, mend
 from .runs import Model, mapped
 from .state import rescaled
 
@@ -36,26 +36,34 @@ _AFTER_ORDERING = 100
 Go = Callable[[Progress, int], Progress]
 
 
-def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int) -> Progress:
-    """From a run that has not started to the best state found. `go(run, n)` allows every instance n more iterations."""
-    if not model.solver.repair or share_unknown(problem) < _STRONG_HINT:
-        return go(run, max_iterations)
+def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int) -> tuple[Progress, Any]:
+    """From a run that has not started to the best state found, and whether there is still trouble in it (None: nobody looked).
+
+    `go(run, n)` allows every instance n more iterations.
+    """
+    if not model.solver.repair:
+        return go(run, max_iterations), None
+    if share_unknown(problem) < _STRONG_HINT:
+        run = go(run, max_iterations)
+        return run, _inspect(model, observed, problem, run).found.trouble
     run = go(run, _FIRST_RUN)
-    kept, verdict = run, _inspect(model, observed, problem, run)
+    verdict = _inspect(model, observed, problem, run)
+    kept, best = run, verdict
     for k in range(_REPAIRS):
-        again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.trouble)
+        again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.found.trouble)
         if not again.any():
             break
-        slow = cooling_time(k) if model.matrix == "none" or k >= _REHEAT_FROM else 0
-        run = go(_repair(model, observed, problem, run, jnp.asarray(again), slow), slow + _RUN)
+        heat = model.solver.anneal != 0 and (model.matrix == "none" or k >= _REHEAT_FROM)
+        slow = cooling_time(k) if heat else 0
+        run = go(_repair(model, observed, problem, run, verdict.found, jnp.asarray(again), slow), slow + _RUN)
         verdict = _inspect(model, observed, problem, run)
-        kept = _keep_better(kept, run, _inspect(model, observed, problem, kept), verdict)
+        kept, best = _keep_better((kept, best), (run, verdict))
     kept = go(kept._replace(iteration=run.iteration, trace=run.trace), _RUN)  # where the last run ended before it had settled
     if model.matrix == "noisy":
         kept, moved = _in_order(model, observed, problem, kept)
         if moved:
             kept = go(kept, _AFTER_ORDERING)
-    return kept
+    return kept, best.found.trouble
 
 
 def cooling_time(k: int) -> int:
@@ -70,7 +78,7 @@ def share_unknown(problem: Problem) -> float:
 
 
 class _Verdict(NamedTuple):
-    trouble: Any
+    found: Checks
     free_entropy: Any
 
 
@@ -78,28 +86,30 @@ class _Verdict(NamedTuple):
 def _inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
     def one(observed: Observed, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
-        return _Verdict(checks(informed(data, run.state), run.state).trouble, -model.solver.cost(data, run.state))
+        return _Verdict(checks(informed(data, run.state), run.state), -model.solver.cost(data, run.state))
 
     return mapped(one)(observed, run)
 
 
 @partial(jax.jit, static_argnums=0)
-def _repair(model: Model, observed: Observed, problem: Problem, run: Progress, again: Any, slow: Any) -> Progress:
-    def one(observed: Observed, run: Progress, again: Any) -> Progress:
+def _repair(model: Model, observed: Observed, problem: Problem, run: Progress, found: Checks, again: Any, slow: Any) -> Progress:
+    def one(observed: Observed, run: Progress, found: Checks, again: Any) -> Progress:
         data = informed(model.data(observed, problem), run.state)
-        mended = mend(data, run.state, checks(data, run.state), slow)
+        mended = mend(data, run.state, found, slow)
         state = jax.tree.map(lambda new, old: jnp.where(again, new, old), mended, run.state)
         change = jnp.where(again, jnp.inf, 0.0).astype(run.change.dtype)
         return run._replace(state=state, change=change, epoch_start=run.iteration)
 
-    return mapped(one)(observed, run, again)
+    return mapped(one)(observed, run, found, again)
 
 
 @jax.jit
-def _keep_better(kept: Progress, run: Progress, kept_verdict: _Verdict, verdict: _Verdict) -> Progress:
-    higher = (verdict.free_entropy > kept_verdict.free_entropy) | ~jnp.isfinite(kept_verdict.free_entropy)
-    better = jnp.where(verdict.trouble == kept_verdict.trouble, higher, kept_verdict.trouble)
-    return jax.tree.map(lambda new, old: jnp.where(better.reshape((-1,) + (1,) * (new.ndim - 1)), new, old), run, kept)
+def _keep_better(kept: tuple[Progress, _Verdict], new: tuple[Progress, _Verdict]) -> tuple[Progress, _Verdict]:
+    """Of two runs the one without trouble, or else the one of higher free entropy."""
+    old, now = kept[1], new[1]
+    higher = (now.free_entropy > old.free_entropy) | ~jnp.isfinite(old.free_entropy)
+    better = jnp.where(now.found.trouble == old.found.trouble, higher, old.found.trouble)
+    return jax.tree.map(lambda b, a: jnp.where(better.reshape((-1,) + (1,) * (b.ndim - 1)), b, a), new, kept)
 
 
 def _in_order(model: Model, observed: Observed, problem: Problem, run: Progress) -> tuple[Progress, bool]:

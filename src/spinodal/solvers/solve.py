@@ -19,7 +19,6 @@ from .door import check_observed
 from .epochs import search
 from .iterate import STATUSES, Progress, Trace
 from .learning import Parameters, informed, parameters
-from .repair import checks
 from .runs import Model, begin_batch, mapped, run_batch
 from .state import data_power, rescaled
 
@@ -117,8 +116,8 @@ def _solve_batch(
             if not np.any(unfinished):
                 return run
 
-    run = search(model, observed, problem, go, begin_batch(model, observed, problem, keys, max_iterations), max_iterations)
-    return _solution(model, observed, problem, run, tolerance)
+    run, trouble = search(model, observed, problem, go, begin_batch(model, observed, problem, keys, max_iterations), max_iterations)
+    return _solution(model, observed, problem, run, trouble, tolerance)
 
 
 def _best_of(solution: Solution, restarts: int) -> Solution:
@@ -128,15 +127,15 @@ def _best_of(solution: Solution, restarts: int) -> Solution:
     return jax.tree.map(lambda value: value[best], solution) if restarts > 1 else solution
 
 
-def _solution(model: Model, observed: Observed, problem: Problem, run: Progress, tolerance: float) -> Solution:
+def _solution(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: float) -> Solution:
     trace = _fetch_trace(run)
-    solution = _fetch(_conclude(model, observed, problem, run, tolerance))
+    solution = _fetch(_conclude(model, observed, problem, run, trouble, tolerance))
     lost = np.array(STATUSES)[solution.status] == "diverged"
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
         size = observed.Y.shape[0]
         state = run.best or begin_batch(model, observed, problem, jax.random.split(jax.random.key(0), size), run.trace.level.shape[1]).state
-        best = _fetch(_conclude(model, observed, problem, run._replace(state=state), tolerance))
+        best = _fetch(_conclude(model, observed, problem, run._replace(state=state), trouble, tolerance))
         solution = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), solution, best)
         solution = solution._replace(status=np.where(lost, STATUSES.index("diverged"), solution.status))
     return solution._replace(status=np.array(STATUSES)[solution.status], trace=trace)
@@ -165,10 +164,10 @@ def _first_columns(trace: Trace, count: int) -> Trace:
 
 
 @partial(jax.jit, static_argnums=0)
-def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress, tolerance: Any) -> Solution:
+def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: Any) -> Solution:
     """The estimates, residuals, free entropies, and statuses as indices into STATUSES; the trace is fetched apart."""
 
-    def one(observed: Observed, run: Progress) -> Solution:
+    def one(observed: Observed, run: Progress, trouble: Any) -> Solution:
         data, solver = informed(model.data(observed, problem), run.state), model.solver
         state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
@@ -181,8 +180,8 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
         if model.matrix == "none":
             # Without F' an iteration from F = 0 stays there: settled, but nothing was learned.
             ending = jnp.where(jnp.all(state.F.mean == 0), STATUSES.index("degenerate"), ending)
-        if solver.repair:
-            ending = jnp.where(checks(data, state).trouble & (run.change <= tolerance), STATUSES.index("degenerate"), ending)
+        if trouble is not None:
+            ending = jnp.where(trouble & (run.change <= tolerance), STATUSES.index("degenerate"), ending)
         code = jnp.where(good, ending, STATUSES.index("diverged"))
         phi = jnp.where(jnp.isnan(phi), -jnp.inf, phi)  # not a number ranks last
         return Solution(
@@ -196,4 +195,4 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
             parameters(data),
         )
 
-    return mapped(one)(observed, run)
+    return mapped(one)(observed, run, trouble)

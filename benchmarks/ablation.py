@@ -1,0 +1,46 @@
+"""What each ingredient of dictionary learning contributes: successes, atoms found and iterations without it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import spinodal as sp
+from spinodal.experiments import learn_dictionary
+
+POINTS = {
+    "N = 64, M = 32, P = 640, rho = .2": (64, sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.2, noise_variance=1e-8)),
+    "N = 100, M = 50, P = 500, rho = .05": (100, sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.05, noise_variance=1e-8)),
+}
+VERSIONS = {
+    "all of it": sp.AMP(),
+    "no annealing": sp.AMP(anneal=0),
+    "no repairs (one annealed run)": sp.AMP(repair=False),
+    "no repairs, slow annealing (1000)": sp.AMP(repair=False, anneal=1000),
+    "no gauge": sp.AMP(gauge=False),
+    "gains not clipped": sp.AMP(clip_gains=False),
+    "no residual floor": sp.AMP(residual_floor=0.0),
+    "residual floor 1": sp.AMP(residual_floor=1.0),
+    "one variance for all": sp.AMP(variance="scalar"),
+    "a variance for each entry": sp.AMP(variance="entry"),
+    "damping .3": sp.AMP(damping=0.3),
+    "damping .7": sp.AMP(damping=0.7),
+    "parameters learned, rho x 2, Delta x 10": sp.AMP(learn=("noise", "rho")),
+}
+INSTANCES, FIRST_SEED, LIMIT = 5, 500, 3000
+
+
+def main() -> None:
+    """One table for each point."""
+    for point, (n, problem) in POINTS.items():
+        print(f"\n{point}: {INSTANCES} instances, at most {LIMIT} iterations")
+        print(f"  {'':42s} solved   atoms  iterations")
+        for name, solver in VERSIONS.items():
+            rows = []
+            for k in range(INSTANCES):
+                believed = problem
+                if solver.learn:
+                    slab = sp.GaussBernoulli(2 * problem.prior.X.rho)  # type: ignore[attr-defined]
+                    believed = problem.replace(prior=sp.Pair(problem.prior.F, slab), channel=sp.GaussianNoise(1e-7))
+                rows.append(learn_dictionary(problem, n, seed=FIRST_SEED + k, believed=believed, solver=solver, max_iterations=LIMIT))
+            solved, atoms, iterations = (np.mean([row[key] for row in rows]) for key in ("solved", "atoms", "iterations"))
+            print(f"  {name:42s} {solved * INSTANCES:.0f} of {INSTANCES}   {atoms:.3f}  {iterations:.0f}", flush=True)

@@ -1,0 +1,77 @@
+"""Parameters learned on the way: from wrong starts to the truth, with the errors that the true parameters give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+
+TRUE = sp.Problem.sparse(alpha=0.5, pi=6.0, rho=0.1, eta=0.1, noise_variance=1e-6)
+N, INSTANCES = 60, 3
+INSTANCE = sp.sample(TRUE, N, seed=2, batch=INSTANCES)
+
+
+def start(
+    problem: sp.Problem, *, rho: float, noise: float, eta: float | None = None, variance: float = 1.0, mean: float = 0.0
+) -> sp.Problem:
+    """The same problem with other parameters to begin with."""
+    prior = sp.Pair(problem.prior.F, sp.GaussBernoulli(rho, mean, variance))
+    return problem.replace(prior=prior, channel=sp.GaussianNoise(noise), eta=problem.eta if eta is None else eta)
+
+
+def errors(solution: sp.Solution, truth: sp.Pair[Any]) -> np.ndarray:
+    return np.array(
+        [np.mean(sp.score(sp.Pair(*(v[k] for v in solution.mean)), sp.Pair(*(v[k] for v in truth))).angle) for k in range(INSTANCES)]
+    )
+
+
+@pytest.fixture(scope="module")
+def informed() -> np.ndarray:
+    return errors(sp.solve(INSTANCE.observed, TRUE), INSTANCE.truth)
+
+
+@pytest.mark.parametrize(("rho", "noise", "eta"), [(0.3, 1e-4, 1.0), (0.033, 1e-8, 0.01), (0.1, 1e-6, 0.1)])
+def test_calibration_from_wrong_starts(rho: float, noise: float, eta: float, informed: np.ndarray) -> None:
+    solution = sp.solve(INSTANCE.observed, start(TRUE, rho=rho, noise=noise, eta=eta), sp.AMP(learn=("noise", "rho", "eta")))
+    density = np.mean(INSTANCE.truth.X != 0, axis=(1, 2))
+    np.testing.assert_allclose(solution.parameters.rho, density, rtol=0.02)
+    np.testing.assert_allclose(solution.parameters.noise, 1e-6, rtol=0.1)
+    np.testing.assert_allclose(solution.parameters.eta, 0.1, rtol=0.1)
+    assert list(solution.status) == ["converged"] * INSTANCES
+    np.testing.assert_allclose(errors(solution, INSTANCE.truth), informed, rtol=0.1)
+
+
+@pytest.mark.parametrize(("rho", "noise"), [(0.3, 1e-4), (0.033, 1e-4)])
+def test_dictionary_from_wrong_starts(rho: float, noise: float, informed: np.ndarray) -> None:
+    observed = INSTANCE.observed._replace(F_prime=None)
+    problem = start(TRUE, rho=rho, noise=noise, eta=np.inf)
+    solution = sp.solve(observed, problem, sp.AMP(learn=("noise", "rho")), n_atoms=N)
+    np.testing.assert_allclose(solution.parameters.rho, np.mean(INSTANCE.truth.X != 0, axis=(1, 2)), rtol=0.02)
+    np.testing.assert_allclose(solution.parameters.noise, 1e-6, rtol=0.1)
+    np.testing.assert_allclose(errors(solution, INSTANCE.truth), informed, rtol=0.1)
+
+
+def test_slab_mean_and_variance() -> None:
+    problem = start(TRUE, rho=0.15, noise=1e-6, mean=0.7, variance=0.3)
+    instance = sp.sample(problem, N, seed=3, batch=INSTANCES)
+    wrong = start(TRUE, rho=0.15, noise=1e-6, variance=1.0)
+    solution = sp.solve(instance.observed, wrong, sp.AMP(learn=("rho", "mean", "variance")))
+    slab = [X[X != 0] for X in instance.truth.X]
+    np.testing.assert_allclose(solution.parameters.mean, [np.mean(x) for x in slab], rtol=0.05)
+    np.testing.assert_allclose(solution.parameters.variance, [np.var(x) for x in slab], rtol=0.1)
+
+
+def test_what_is_not_learned_stays_as_given() -> None:
+    solution = sp.solve(INSTANCE.observed, start(TRUE, rho=0.12, noise=1e-6), sp.AMP(learn=("noise",)))
+    np.testing.assert_allclose(solution.parameters.rho, 0.12)
+    np.testing.assert_allclose(solution.parameters.eta, 0.1)
+    plain = sp.solve(INSTANCE.observed, TRUE)
+    np.testing.assert_allclose(plain.parameters.noise, 1e-6)
+
+
+def test_an_unknown_parameter_is_refused() -> None:
+    with pytest.raises(sp.InputError, match="learn must be"):
+        sp.AMP(learn=("alpha",))
