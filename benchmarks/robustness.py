@@ -72,5 +72,5 @@ def main() -> None:
             iterations.append(int(solution.iterations))
             status.append(str(solution.status))
         words = ", ".join(f"{status.count(word)} {word}" for word in sorted(set(status)))
-        row = f"{every} of {INSTANCES}     {np.mean(share):.3f}        {np.median(angle):.1e}           {np.mean(iterations):.0f}       {words}"
-        print(f"  {name:36s} {row}", flush=True)
+        row = f"{every} of {INSTANCES}     {np.mean(share):.3f}        {np.median(angle):.1e}           {np.mean(iterations):.0f}"
+        print(f"  {name:36s} {row}       {words}", flush=True)

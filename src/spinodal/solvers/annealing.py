@@ -47,7 +47,9 @@ def first_guess(data: Data, key: Any) -> Moments:
     """F to start from where nothing is known of it: columns of Y, which hold a few atoms each, with something random added."""
     M, N, P = data.sizes
     which, noise = jax.random.split(key)
-    columns = data.Y[:, jax.random.permutation(which, jnp.arange(max(N, P)))[:N] % P]
+    # One column from each of N equal parts of Y: distinct where there are enough, and no sorting, which is slow to compile.
+    place = (jnp.arange(N) + jax.random.uniform(which, (N,), data.Y.dtype)) * (P / N)
+    columns = data.Y[:, jnp.clip(place.astype(int), 0, P - 1)]
     guess = _normalised(columns) + _RANDOM * jax.random.normal(noise, (M, N), data.Y.dtype)
     mean, variance = data.start
     return Moments(mean + jnp.sqrt(variance) * _normalised(guess), _FIRST_VARIANCE * variance)
