@@ -64,7 +64,7 @@ def test_what_can_not_be_is_refused(spinodal_command: Run, tmp_path: Path) -> No
 
 
 def test_the_map_is_drawn_and_saved(spinodal_command: Run, tmp_path: Path) -> None:
-    done = spinodal_command("reproduce", "dictionary", "--fast", "--sizes", "16", "--seeds", "1", "--out", "out")
+    done = spinodal_command("reproduce", "dictionary", "--fast", "--sizes", "30", "--seeds", "1", "--out", "out")
     assert done.code == 0, done.err
     with xarray.open_dataset(tmp_path / "out" / "dictionary.nc") as dataset:
         assert dataset.solved.dims == ("rho", "pi", "instance")

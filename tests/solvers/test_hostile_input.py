@@ -162,8 +162,8 @@ def test_the_ends_of_eta(eta: float) -> None:
     assert_honest(solution, Y)
     if eta == 0:
         assert np.array_equal(solution.mean.F, F_PRIME)
-    else:
-        assert solution.status == "degenerate"  # nothing tells the atoms apart, so nothing is learned
+    elif sp.score(solution.mean, INSTANCE.truth).atoms_recovered < 1:
+        assert solution.status != "converged"  # so few signals do not make a dictionary
 
 
 @pytest.mark.parametrize("cut", [np.s_[:1, :, :], np.s_[:, :1, :], np.s_[:, :, :1], np.s_[:1, :1, :1]], ids=["M=1", "N=1", "P=1", "all 1"])
@@ -171,6 +171,13 @@ def test_the_smallest_sizes(cut: tuple[slice, slice, slice]) -> None:
     rows, atoms, signals = cut
     data = Y[rows, signals]
     assert_honest(sp.solve(sp.Observed(data, F_PRIME[rows, atoms], None), PROBLEM, max_iterations=LIMIT), data)
+    from_scratch = sp.solve(sp.Observed(data, None, None), changed(eta=np.inf), n_atoms=F_PRIME[rows, atoms].shape[1], max_iterations=LIMIT)
+    assert_honest(from_scratch, data)
+
+
+def test_what_can_not_fit_in_memory_is_refused() -> None:
+    with pytest.raises(sp.InputError, match="room in memory"):
+        sp.solve(sp.Observed(Y, None, None), changed(eta=np.inf), n_atoms=10**15)
 
 
 def test_zero_Y_means_zero_X() -> None:

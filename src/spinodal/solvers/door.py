@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from ..problem import Observed, Problem
 
 # Data are in units of the priors, so entries beyond this are a mistake of units; their squares would overflow in single precision.
 _LARGEST = 1e15
+# Arrays of the size of X alive at a time, at most.
+_ARRAYS = 6
 # F' with a smaller eta than this is F to rounding.
 _EXACT = float(np.finfo(float).eps ** 2)
 
@@ -38,6 +42,31 @@ def check_observed(observed: Observed, problem: Problem, n_atoms: int | None) ->
         _check_size("F_prime", F_prime)
     N = _atoms(observed, F_prime, n_atoms)
     return Observed(Y, F_prime, mask), N, matrix
+
+
+def check_memory(shape: tuple[int, ...], N: int, size: int) -> None:
+    """Refuse what can't fit: a run holds about six arrays of the size of X and Y, and a few of F's, of `size` bytes an entry."""
+    *batch, M, P = shape
+    needed = math.prod(batch) * size * (_ARRAYS * max(N, M) * P + _ARRAYS * M * N)
+    room = memory()
+    if needed > room:
+        raise InputError(
+            f"Y and n_atoms must leave room in memory, but {M} x {P} with {N} atoms needs about {needed / 1e9:.3g} GB and there are "
+            f"{room / 1e9:.3g} GB; try fewer signals or atoms, or single precision."
+        )
+
+
+def memory() -> float:
+    """Bytes of memory of the device that computes."""
+    import jax
+
+    device = jax.devices()[0]
+    if device.platform != "cpu":
+        return float((device.memory_stats() or {}).get("bytes_limit", math.inf))
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system says
+        return math.inf
 
 
 def _array(name: str, value: Any) -> np.ndarray:

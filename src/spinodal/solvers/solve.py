@@ -15,7 +15,7 @@ from ..errors import InputError, check, check_choice, check_count
 from ..pair import Pair
 from ..problem import Observed, Problem
 from .amp import AMP
-from .door import check_observed
+from .door import check_memory, check_observed
 from .epochs import search
 from .iterate import STATUSES, Progress, Trace
 from .learning import Parameters, informed, parameters
@@ -81,6 +81,7 @@ def solve(
         raise InputError(f"restarts must be 1 where F_prime says where to start, but {restarts} was given.")
     check_count("seed", seed, 0)
     check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
+    check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize)
     batched = np.ndim(observed.Y) == 3
     if not batched:
         observed = jax.tree.map(lambda value: value[None], observed)
