@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError, check, check_choice, check_count
-from .annealing import cooled, first_guess, heated
+from .annealing import SHORTEST, cooled, first_guess, heated
 from .data import Data
 from .gauge import gauge_step, has_gauge
 from .learning import LEARNABLE, informed, learn, nothing_learned
 from .messages import Rules, counts_now, free_entropy, update
 from .state import State, first_state, rescaled
 from .variances import STRUCTURES
-
-# Iterations of slow cooling at the start where nothing is known of F.
-FIRST_COOLING = 40
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ class AMP:
         from_scratch = data.known is None and data.side is None
         if from_scratch:
             state = state._replace(F=first_guess(data, key))
-        slow = self.anneal if self.anneal is not None else FIRST_COOLING if from_scratch else 0
+        slow = self.anneal if self.anneal is not None else SHORTEST if from_scratch else 0
         return heated(data, state._replace(learned=nothing_learned(data) if self.learn else None), slow)
 
     def step(self, data: Data, state: State, step_size: Any) -> State:

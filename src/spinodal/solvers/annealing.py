@@ -17,8 +17,11 @@ from .state import State, data_power
 
 # Shares of the data's power: where the added noise starts, and where its slow fall ends.
 _HOT, _WARM = 0.6, 0.1
-# The factor an iteration takes off the added noise once the slow fall has ended.
-_QUICK = 0.9
+# Iterations of slow cooling in the shortest epochs.
+SHORTEST = 40
+# The factor an iteration takes off the added noise once the slow fall has ended, in the shortest epochs and in longer ones: what is easy
+# is found with little care, and what is not needs more of it all the way down.
+_QUICK, _CAREFUL = 0.6, 0.9
 # Added noise above this share of the typical variance still matters.
 _COLD = 0.01
 # A first guess of F: its share of the prior's variance, and how much of it is random rather than taken from the data.
@@ -33,8 +36,8 @@ def heated(data: Data, state: State, slow: Any) -> State:
 
 def cooled(data: Data, state: State) -> State:
     """The noise level of the next iteration."""
-    slow = jnp.maximum(state.slow, 1).astype(data.Y.dtype)
-    rate = jnp.where(state.age < state.slow, (_WARM / _HOT) ** (1 / slow), _QUICK)
+    slow = (_WARM / _HOT) ** (1 / jnp.maximum(state.slow, 1))
+    rate = jnp.where(state.age < state.slow, slow, jnp.where(state.slow > SHORTEST, _CAREFUL, _QUICK))
     return state._replace(noise=data.noise + rate.astype(data.Y.dtype) * (state.noise - data.noise))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ..problem import Observed, Problem
+from .annealing import SHORTEST
 from .iterate import Progress
 from .learning import informed
 from .repair import Checks, checks, mend
@@ -26,27 +27,31 @@ from .state import rescaled
 _FIRST_RUN, _RUN, _REPAIRS = 600, 400, 40
 # With F', repairs from this one on also raise the noise level and let it fall again; without F', all do.
 _REHEAT_FROM = 2
-# Iterations of slow cooling after the first repairs, and the most there are.
-_SHORTEST_COOLING, _LONGEST_COOLING = 40, 1000
+# The most iterations of slow cooling in an epoch.
+_LONGEST = 1000
 # The variance of F given F', as a share of its power: below this F' holds the atoms apart and nothing needs repair.
 _STRONG_HINT = 0.1
 # Iterations allowed for scales to settle after atoms were put back in the hint's order.
 _AFTER_ORDERING = 100
 
-Go = Callable[[Progress, int], Progress]
+# Epochs without F' end when the level settles to within this many tolerances: enough to see what is wrong.
+_LOOSER = 100.0
+
+Go = Callable[..., Progress]
 
 
 def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int) -> tuple[Progress, Any]:
     """From a run that has not started to the best state found, and whether there is still trouble in it (None: nobody looked).
 
-    `go(run, n)` allows every instance n more iterations.
+    `go(run, n, looser)` allows every instance n more iterations, until its level settles to `looser` tolerances.
     """
     if not model.solver.repair:
         return go(run, max_iterations), None
     if share_unknown(problem) < _STRONG_HINT:
         run = go(run, max_iterations)
         return run, _inspect(model, observed, problem, run).found.trouble
-    run = go(run, _FIRST_RUN)
+    looser = _LOOSER if model.matrix == "none" else 1.0
+    run = go(run, _FIRST_RUN, looser)
     verdict = _inspect(model, observed, problem, run)
     kept, best = run, verdict
     for k in range(_REPAIRS):
@@ -55,7 +60,7 @@ def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Prog
             break
         heat = model.solver.anneal != 0 and (model.matrix == "none" or k >= _REHEAT_FROM)
         slow = cooling_time(k) if heat else 0
-        run = go(_repair(model, observed, problem, run, verdict.found, jnp.asarray(again), slow), slow + _RUN)
+        run = go(_repair(model, observed, problem, run, verdict.found, jnp.asarray(again), slow), slow + _RUN, looser)
         verdict = _inspect(model, observed, problem, run)
         kept, best = _keep_better((kept, best), (run, verdict))
     kept = go(kept._replace(iteration=run.iteration, trace=run.trace), _RUN)  # where the last run ended before it had settled
@@ -68,7 +73,7 @@ def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Prog
 
 def cooling_time(k: int) -> int:
     """Iterations of slow cooling after the k-th repair: what quick cooling does not solve is given more time."""
-    return min(_SHORTEST_COOLING * 2 ** (k // 2), _LONGEST_COOLING)
+    return min(SHORTEST * 2 ** (k // 2), _LONGEST)
 
 
 def share_unknown(problem: Problem) -> float:

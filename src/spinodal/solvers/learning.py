@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ..problem import side_information
 from .annealing import is_hot
 from .data import Data
-from .state import State
+from .state import State, data_power
 
 LEARNABLE = ("noise", "rho", "mean", "variance", "eta")
 # A step changes these by at most these factors.
@@ -24,6 +24,8 @@ _FASTEST = {"noise": 2.0, "rho": 1.2, "variance": 1.2, "eta": 1.2}
 _LEAST = 1e-4
 
 
+# Most power that signals can be learned to have, in units of the data's.
+_LOUDEST = 10.0
 _SLAB = ("rho", "mean", "variance")
 
 
@@ -98,6 +100,13 @@ def learn(names: tuple[str, ...], data: Data, state: State, power: Any, now: Any
     if "eta" in names and data.side is not None:
         apart = jnp.sqrt(1 + old.eta) * hint(data) - state.F.mean
         new["eta"] = jnp.mean(apart**2 + state.F.variance)
+    # No noise above the data's power, and no signals far above it: where the model does not fit, estimates could run away.
+    power_of_data = data_power(data)
+    if "noise" in new:
+        new["noise"] = jnp.minimum(new["noise"], power_of_data)
+    if "variance" in new:
+        density = new.get("rho", 1 if old.rho is None else old.rho)
+        new["variance"] = jnp.minimum(new["variance"], _LOUDEST * power_of_data / (density * data.prior.F.second_moment()))
     for name, factor in _FASTEST.items():
         if name in new:
             new[name] = jnp.clip(new[name], getattr(old, name) / factor, getattr(old, name) * factor)

@@ -105,12 +105,13 @@ def _solve_batch(
 ) -> Solution:
     keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(observed.Y.shape[0]))
 
-    def go(run: Progress, allowed: int) -> Progress:
+    def go(run: Progress, allowed: int, looser: float = 1.0) -> Progress:
         """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched."""
+        settled = looser * tolerance
         goal = jnp.minimum(run.iteration + allowed, max_iterations)
         stride = allowed if progress is None else _PROGRESS_STRIDE
         while True:
-            run, unfinished = run_batch(model, observed, problem, run, jnp.minimum(goal, run.iteration + stride), goal, tolerance)
+            run, unfinished = run_batch(model, observed, problem, run, jnp.minimum(goal, run.iteration + stride), goal, settled)
             if progress is not None:
                 last = np.asarray(run.iteration).max() - 1
                 progress(int(last) + 1, float(np.nanmean(run.trace.residual[:, last])), float(np.nanmean(run.trace.damping[:, last])))
