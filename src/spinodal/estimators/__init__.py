@@ -3,7 +3,9 @@
 try:
     import sklearn  # noqa: F401
 except ImportError:
-    raise ImportError("spinodal.DictionaryLearner and spinodal.BlindCalibration need scikit-learn: pip install 'spinodal[sklearn]'.") from None
+    raise ImportError(
+        "spinodal.DictionaryLearner and spinodal.BlindCalibration need scikit-learn: pip install 'spinodal[sklearn]'."
+    ) from None
 
 from .models import BlindCalibration, DictionaryLearner
 

@@ -69,6 +69,9 @@ class Belief(NamedTuple):
     mean: np.ndarray
     exponent: np.ndarray
     matrix: np.ndarray  # its determinant, times that of the sites' precisions, is the posterior precision's
+    width: np.ndarray  # of the sites, and two more of the factors that `covariance` is made of
+    inverse: np.ndarray
+    K: np.ndarray
 
 
 class Tilted(NamedTuple):
@@ -78,6 +81,13 @@ class Tilted(NamedTuple):
     mean: np.ndarray
     variance: np.ndarray
     probability: np.ndarray
+
+
+class Progress(NamedTuple):
+    """Where the iteration stands: the sites, and the codes as the last cavities had them."""
+
+    sites: Sites
+    codes: Tilted
 
 
 def tilted(slab: Slab, a: np.ndarray, b: np.ndarray) -> Tilted:
@@ -93,39 +103,53 @@ def tilted(slab: Slab, a: np.ndarray, b: np.ndarray) -> Tilted:
 def infer_codes(model: Model, data: np.ndarray) -> Codes:
     """Codes of the samples (rows) of `data`, NaN where it was not observed, in float64."""
     data = np.asarray(data, dtype=np.float64)
-    model = Model(*(np.asarray(value, dtype=np.float64) for value in model[:2]), model.slab, _kept_from_zero(model))
-    width = max(1, _BLOCK // max(model.components.size, min(model.components.shape) ** 2))
+    model = Model(model.components.astype(np.float64), model.uncertainty.astype(np.float64), model.slab, least_noise(model))
+    width = block_width(model)
     blocks = [_infer_block(model, data[start : start + width]) for start in range(0, len(data), width)]
     return Codes(*(np.concatenate(values) for values in zip(*blocks, strict=True)))
 
 
-def _kept_from_zero(model: Model) -> float:
+def block_width(model: Model) -> int:
+    """Samples to work on together."""
+    return max(1, _BLOCK // max(model.components.size, min(model.components.shape) ** 2))
+
+
+def least_noise(model: Model) -> float:
+    """The noise variance, kept from zero."""
     power = model.slab.density * (model.slab.variance + model.slab.mean**2) * np.mean(np.sum(np.square(model.components), axis=0))
     return float(max(model.noise, _LEAST_NOISE * power, np.finfo(float).tiny ** 0.5))
 
 
+def start(model: Model, samples: int) -> Progress:
+    """Sites that say what the prior's mean and variance say."""
+    nothing = np.zeros((samples, len(model.components)))
+    prior = tilted(model.slab, nothing, nothing)
+    return Progress(Sites(1 / prior.variance, prior.mean / prior.variance), prior)
+
+
+def advance(model: Model, data: np.ndarray, old: Progress, step: float) -> tuple[Progress, Belief, Sites]:
+    """One iteration: sites moved by the share `step`; the belief it started from, and its cavities."""
+    noise = model.noise + (old.codes.mean**2 + old.codes.variance) @ model.uncertainty
+    belief = _belief(model, data, noise, old.sites)
+    cavity = _cavity(belief, old.sites)
+    new = tilted(model.slab, *cavity)
+    sites = Sites(*(was + step * (target - was) for was, target in zip(old.sites, _sites(model.slab, new, cavity), strict=True)))
+    return Progress(sites, new), belief, cavity
+
+
 def _infer_block(model: Model, data: np.ndarray) -> Codes:
-    shape = (len(data), len(model.components))
-    nothing = np.zeros(shape)
-    start = tilted(model.slab, nothing, nothing)
-    sites = Sites(1 / start.variance, start.mean / start.variance)
-    found = Codes(start.mean.copy(), start.variance.copy(), start.probability.copy(), np.zeros(len(data)))
-    noise = _noise(model, found.mean, found.variance)
+    run = start(model, len(data))
+    found = Codes(run.codes.mean.copy(), run.codes.variance.copy(), run.codes.probability.copy(), np.zeros(len(data)))
     going = np.arange(len(data))
     close = _SETTLED * np.sqrt(model.slab.variance)
     for k in range(_ITERATIONS):
-        belief = _belief(model, data[going], noise, sites)
-        cavity = _cavity(belief, sites)
-        new = tilted(model.slab, *cavity)
-        keep = np.max(np.abs(new.mean - found.mean[going]), axis=1) > close
+        new, belief, cavity = advance(model, data[going], run, _STEP * np.exp(-max(k - _PATIENT, 0) / _PATIENT))
+        keep = np.max(np.abs(new.codes.mean - run.codes.mean), axis=1) > close
         done = ~keep | (k == _ITERATIONS - 1)
-        found.mean[going], found.variance[going], found.probability[going] = new.mean, new.variance, new.probability
-        found.evidence[going[done]] = _evidence(*(_rows(part, done) for part in (belief, sites, cavity, new)))
-        step = _STEP * np.exp(-max(k - _PATIENT, 0) / _PATIENT)
-        wanted = _sites(model.slab, new, cavity)
-        sites = _rows(Sites(*(old + step * (target - old) for old, target in zip(sites, wanted, strict=True))), keep)
-        noise = _noise(model, new.mean, new.variance)[keep]
-        going = going[keep]
+        leaving = [_rows(part, done) for part in (belief, run.sites, cavity, new.codes)]
+        for whole, part in zip(found, (*leaving[3][1:], evidence(*leaving)), strict=True):
+            whole[going[done]] = part
+        going, run = going[keep], Progress(_rows(new.sites, keep), _rows(new.codes, keep))
         if going.size == 0:
             break
     return found
@@ -134,11 +158,6 @@ def _infer_block(model: Model, data: np.ndarray) -> Codes:
 def _rows(values: Any, which: np.ndarray) -> Any:
     """Some rows of every array of a NamedTuple."""
     return type(values)(*(value[which] for value in values))
-
-
-def _noise(model: Model, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Noise variance of every entry of the data: that of the channel, and what is not known of the components."""
-    return model.noise + (mean**2 + variance) @ model.uncertainty
 
 
 def _belief(model: Model, data: np.ndarray, noise: np.ndarray, sites: Sites) -> Belief:
@@ -156,12 +175,19 @@ def _belief(model: Model, data: np.ndarray, noise: np.ndarray, sites: Sites) -> 
         pulled = (inverse @ h[:, :, None])[:, :, 0]
     else:
         B = _one_plus(K.transpose(0, 2, 1) @ K)
-        R = K @ np.linalg.inv(B)
-        share = 1 - np.sum(R * K, axis=2)
-        pulled = h - (R @ (K.transpose(0, 2, 1) @ h[:, :, None]))[:, :, 0]
+        inverse = K @ np.linalg.inv(B)
+        share = 1 - np.sum(inverse * K, axis=2)
+        pulled = h - (inverse @ (K.transpose(0, 2, 1) @ h[:, :, None]))[:, :, 0]
     energy = np.sum(np.where(seen, np.log(2 * np.pi * noise), 0) + y**2 * w, axis=1)
     share = np.maximum(share, np.finfo(float).eps)
-    return Belief(share * width**2, width * pulled, (np.sum(h * pulled, axis=1) - energy) / 2, B)
+    return Belief(share * width**2, width * pulled, (np.sum(h * pulled, axis=1) - energy) / 2, B, width, inverse, K)
+
+
+def covariance(belief: Belief) -> np.ndarray:
+    """The whole covariance of the codes of each sample."""
+    N, M = belief.K.shape[1:]
+    whole = belief.inverse if N <= M else _one_plus(-belief.inverse @ belief.K.transpose(0, 2, 1))
+    return belief.width[:, :, None] * whole * belief.width[:, None, :]
 
 
 def _one_plus(B: np.ndarray) -> np.ndarray:
@@ -176,7 +202,7 @@ def _cavity(belief: Belief, sites: Sites) -> Sites:
     return Sites(a, belief.mean / belief.variance - sites.nu)
 
 
-def _evidence(belief: Belief, sites: Sites, cavity: Sites, new: Tilted) -> np.ndarray:
+def evidence(belief: Belief, sites: Sites, cavity: Sites, new: Tilted) -> np.ndarray:
     """log of the integral over the codes: the Gaussian one, with each site's share replaced by the prior's."""
     gaussian = belief.exponent - (np.linalg.slogdet(belief.matrix)[1] + np.sum(np.log(sites.tau), axis=1)) / 2
     tau, nu = cavity.tau + sites.tau, cavity.nu + sites.nu

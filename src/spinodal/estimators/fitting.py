@@ -16,9 +16,13 @@ from ..pair import Pair
 from ..priors import GaussBernoulli, Gaussian
 from ..problem import Observed, Problem
 from ..solvers import AMP, Solution, solve
+from .codes import Model, Slab, infer_codes
+from .refining import Prior, refine
 
 # Where the learned parameters start: the share of nonzero codes, and the noise's share of the data's power.
 _FIRST_DENSITY, _FIRST_NOISE = 0.1, 0.1
+# Samples by whose evidence a start is judged.
+_JUDGED = 500
 
 
 class Units(NamedTuple):
@@ -52,6 +56,7 @@ class Run(NamedTuple):
     n_init: int
     max_iter: int
     tol: float
+    refine_iter: int
     seed: int
     progress: Callable[[int, float, float], None] | None
 
@@ -71,31 +76,80 @@ class Fitted(NamedTuple):
 
 
 def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, run: Run) -> Fitted:
-    """Learn the components and parameters of `data` (samples x features, NaN where missing)."""
+    """Learn the components and parameters of `data` (samples x features, NaN where missing).
+
+    Message passing finds the components, the better of several starts is taken by its evidence, and rounds of expectation
+    maximisation refine them.
+    """
     unit = _units(data, nominal, run.n_components)
-    known = ~np.isnan(data)
-    rows, columns = known.any(axis=1), known.any(axis=0)
+    prior = _before_the_data(nominal, unit, (run.n_components, data.shape[1]))
     if not np.nansum(np.square(data)) > 0:
-        return _nothing_learned(data, wanted, nominal, unit, run)
-    problem, learn = _problem(data[rows][:, columns], wanted, nominal, unit, run.n_components)
-    observed = _observed(data[rows][:, columns], None if nominal is None else nominal.matrix[:, columns], unit)
-    solution = _best_of(observed, problem, AMP(learn=learn), run, data.dtype)
-    mean, variance = _before_the_data(nominal, unit, (run.n_components, data.shape[1]))
-    mean[:, columns] = solution.mean.F.T * unit.components
-    variance[:, columns] = solution.variance.F.T * unit.components**2
-    found = solution.parameters
+        return _nothing_learned(data, wanted, prior, unit)
+    found = [_message_passing(data, wanted, nominal, prior, unit, run, run.seed + k) for k in range(run.n_init)]
+    best = max(found, key=lambda start: start.evidence)
+    refined = refine(data, best.model, prior, _learned(wanted), run.refine_iter)
+    model, solution = refined.model, best.solution
     count = int(solution.iterations)
     return Fitted(
-        mean.astype(data.dtype),
-        variance.astype(data.dtype),
-        float(found.noise) * unit.data**2,
-        float(found.rho),
-        float(found.mean) * unit.codes,
-        float(found.variance) * unit.codes**2,
-        str(solution.status),
+        model.components.astype(data.dtype),
+        model.uncertainty.astype(data.dtype),
+        model.noise,
+        *model.slab,
+        str(solution.status) if run.refine_iter == 0 else "converged" if refined.settled else "max_iterations",
         count,
-        _history(solution.trace, count, unit),
+        _history(solution.trace, count, unit) | {"evidence": refined.evidence},
     )
+
+
+class Start(NamedTuple):
+    """A solution by message passing, as a model in the units of the data, and the mean evidence of a sample under it."""
+
+    solution: Solution
+    model: Model
+    evidence: float
+
+
+def _message_passing(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, prior: Prior, unit: Units, run: Run, seed: int) -> Start:
+    """Message passing that learns its parameters on the way; if that explains the data worse than noise would, with fixed ones."""
+    known = ~np.isnan(data)
+    rows, columns = known.any(axis=1), known.any(axis=0)
+    part = data[rows][:, columns]
+    observed = _observed(part, None if nominal is None else nominal.matrix[:, columns], unit)
+    problem = _problem(part, wanted, nominal, unit, run.n_components)
+    nothing = -np.mean(known[:_JUDGED].sum(axis=1)) * np.log(2 * np.pi * np.e * unit.data**2) / 2
+    starts: list[Start] = []
+    for learn in (_learned(wanted), ()):
+        solution = solve(
+            observed,
+            problem,
+            AMP(learn=learn),
+            n_atoms=run.n_components,
+            max_iterations=run.max_iter,
+            tolerance=run.tol,
+            seed=seed,
+            dtype=data.dtype,
+            progress=run.progress,
+        )
+        model = _outside(solution, prior, columns, unit)
+        starts.append(Start(solution, model, _judged(model, data)))
+        if starts[-1].evidence > nothing or not learn:
+            break
+    return max(starts, key=lambda start: start.evidence)
+
+
+def _judged(model: Model, data: np.ndarray) -> float:
+    """Mean evidence of some samples; what is not a number ranks last."""
+    return float(np.nan_to_num(np.mean(infer_codes(model, data[:_JUDGED]).evidence), nan=-np.inf))
+
+
+def _outside(solution: Solution, prior: Prior, columns: np.ndarray, unit: Units) -> Model:
+    """A solution in the units of the data; features that were never observed stay as they were before."""
+    mean, variance = (value.astype(np.float64) for value in prior)
+    mean[:, columns] = solution.mean.F.T * unit.components
+    variance[:, columns] = solution.variance.F.T * unit.components**2
+    found: Any = solution.parameters
+    slab = Slab(float(found.rho), float(found.mean) * unit.codes, float(found.variance) * unit.codes**2)
+    return Model(mean, variance, slab, float(found.noise) * unit.data**2)
 
 
 def _units(data: np.ndarray, nominal: Nominal | None, n_components: int) -> Units:
@@ -106,34 +160,28 @@ def _units(data: np.ndarray, nominal: Nominal | None, n_components: int) -> Unit
     return Units(one, size, one / (size * np.sqrt(n_components)))
 
 
-def _problem(
-    data: np.ndarray, wanted: Wanted, nominal: Nominal | None, unit: Units, n_components: int
-) -> tuple[Problem, tuple[str, ...]]:
-    """The model inside, from given parameters where there are any; and the names of those to be learned."""
-    given = {
-        "noise": _in(wanted.noise_variance, unit.data**2),
-        "rho": wanted.density,
-        "mean": _in(wanted.slab_mean, unit.codes),
-        "variance": _in(wanted.slab_variance, unit.codes**2),
-    }
-    noise = _FIRST_NOISE if given["noise"] is None else given["noise"]
-    rho = _FIRST_DENSITY if given["rho"] is None else given["rho"]
-    mean = 0.0 if given["mean"] is None else given["mean"]
+def _learned(wanted: Wanted) -> tuple[str, ...]:
+    """The parameters to be learned, as the solver calls them."""
+    names = {"noise": wanted.noise_variance, "rho": wanted.density, "mean": wanted.slab_mean, "variance": wanted.slab_variance}
+    return tuple(name for name, value in names.items() if value is None)
+
+
+def _problem(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, unit: Units, n_components: int) -> Problem:
+    """The model inside, from given parameters where there are any."""
+    noise = _FIRST_NOISE if wanted.noise_variance is None else wanted.noise_variance / unit.data**2
+    rho = _FIRST_DENSITY if wanted.density is None else wanted.density
+    mean = 0.0 if wanted.slab_mean is None else wanted.slab_mean / unit.codes
     # The power of the data that is not noise is the codes'.
-    variance = max((1 - noise) / rho - mean**2, 0.1 / rho) if given["variance"] is None else given["variance"]
+    left = max(1 - noise, _FIRST_NOISE) / rho
+    variance = max(left - mean**2, _FIRST_NOISE * left) if wanted.slab_variance is None else wanted.slab_variance / unit.codes**2
     samples, features = data.shape
-    problem = Problem(
+    return Problem(
         alpha=features / n_components,
         pi=samples / n_components,
         prior=Pair(F=Gaussian(), X=GaussBernoulli(rho, mean, variance)),
         channel=GaussianNoise(noise),
         eta=np.inf if nominal is None else nominal.eta,
     )
-    return problem, tuple(name for name, value in given.items() if value is None)
-
-
-def _in(value: float | None, unit: float) -> float | None:
-    return None if value is None else value / unit
 
 
 def _observed(data: np.ndarray, matrix: np.ndarray | None, unit: Units) -> Observed:
@@ -143,30 +191,12 @@ def _observed(data: np.ndarray, matrix: np.ndarray | None, unit: Units) -> Obser
     return Observed(np.where(seen, Y, 0), F_prime, None if seen.all() else seen)
 
 
-def _best_of(observed: Observed, problem: Problem, solver: AMP, run: Run, dtype: Any) -> Solution:
-    """Several starts; the best sound solution, by its free entropy."""
-    runs = [
-        solve(
-            observed,
-            problem,
-            solver,
-            n_atoms=run.n_components,
-            max_iterations=run.max_iter,
-            tolerance=run.tol,
-            seed=run.seed + k,
-            dtype=dtype,
-            progress=run.progress,
-        )
-        for k in range(run.n_init)
-    ]
-    return max(runs, key=lambda solution: (str(solution.status) in ("converged", "max_iterations"), float(solution.free_entropy)))
-
-
-def _before_the_data(nominal: Nominal | None, unit: Units, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def _before_the_data(nominal: Nominal | None, unit: Units, shape: tuple[int, int]) -> Prior:
     """Components and their variance as the prior and the nominal ones have them: what is said of features that were never observed."""
     if nominal is None:
-        return np.zeros(shape), np.full(shape, unit.components**2)
-    return nominal.matrix / np.sqrt(1 + nominal.eta), np.full(shape, unit.components**2 * nominal.eta / (1 + nominal.eta))
+        return Prior(np.zeros(shape), np.full(shape, unit.components**2))
+    share = nominal.eta / (1 + nominal.eta)
+    return Prior(nominal.matrix / np.sqrt(1 + nominal.eta), np.full(shape, unit.components**2 * share))
 
 
 def _history(trace: Any, count: int, unit: Units) -> dict[str, np.ndarray]:
@@ -175,17 +205,16 @@ def _history(trace: Any, count: int, unit: Units) -> dict[str, np.ndarray]:
     return {name: np.asarray(getattr(trace, name)[:count], dtype=np.float64) * factor[name] for name in factor}
 
 
-def _nothing_learned(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, unit: Units, run: Run) -> Fitted:
+def _nothing_learned(data: np.ndarray, wanted: Wanted, prior: Prior, unit: Units) -> Fitted:
     """Data without a single number that is not zero: components as before, no noise."""
-    mean, variance = _before_the_data(nominal, unit, (run.n_components, data.shape[1]))
     return Fitted(
-        mean.astype(data.dtype),
-        variance.astype(data.dtype),
+        prior.mean.astype(data.dtype),
+        prior.variance.astype(data.dtype),
         wanted.noise_variance or 0.0,
         wanted.density or _FIRST_DENSITY,
         wanted.slab_mean or 0.0,
         wanted.slab_variance or unit.codes**2,
         "degenerate",
         0,
-        {name: np.zeros(0) for name in ("residual", "level", "damping", "change")},
+        {name: np.zeros(0) for name in ("residual", "level", "damping", "change", "evidence")},
     )

@@ -19,9 +19,9 @@ from .storage import Storable
 # Seeds are drawn below this.
 _SEEDS = 2**31 - 1
 _WHY = {
-    "max_iterations": "The iterations had not settled after max_iter={n} of them; raise max_iter or tol.",
+    "max_iterations": "Not settled after max_iter={self.max_iter} iterations and refine_iter={self.refine_iter} rounds; raise them.",
     "diverged": "The iterations diverged, and the best state is kept; the model does not suit the data.",
-    "degenerate": "Some components are copies of others or unused, or nothing was learned: try fewer components, more samples or n_init > 1.",
+    "degenerate": "Components are copies or unused, or nothing was learned: try fewer components, more samples or n_init > 1.",
 }
 
 
@@ -33,10 +33,10 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         wanted = self._wanted()
         X = self._validated(X, reset=True)
         nominal = self._nominal(X)
-        n_components = X.shape[1] if nominal is None and self.n_components is None else self.n_components if nominal is None else len(nominal.matrix)
+        n_components = self._count(X, nominal)
         if len(X) < n_components:
             warnings.warn(
-                f"{len(X)} samples for {n_components} components: with fewer samples than components each may become a copy of a sample.",
+                f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -48,7 +48,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         self.status_, self.n_iter_, self.history_ = fitted.status, fitted.iterations, fitted.history
         self.converged_ = fitted.status == "converged"
         if not self.converged_:
-            warnings.warn(_WHY[fitted.status].format(n=self.max_iter), ConvergenceWarning, stacklevel=2)
+            warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -76,7 +76,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         return self._infer(X, "evidence")
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log density of the samples, in nats per sample. Models with different numbers of components can be compared on held-out data."""
+        """Mean log density of the samples, in nats. On held-out data it compares models with different numbers of components."""
         return float(np.mean(self.score_samples(X)))
 
     def _infer(self, X: Any, what: str) -> np.ndarray:
@@ -105,15 +105,22 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             check_positive("slab_variance", given["slab_variance"])
         check_count("max_iter", self.max_iter)
         check_count("n_init", self.n_init)
+        check_count("refine_iter", self.refine_iter, 0)
         check("tol", self.tol, 0.0, 1.0, high_open=True)
         return Wanted(**given)
 
     def _nominal(self, X: np.ndarray) -> Nominal | None:
         return None
 
+    def _count(self, X: np.ndarray, nominal: Nominal | None) -> int:
+        """How many components there will be."""
+        if nominal is not None:
+            return len(nominal.matrix)
+        return X.shape[1] if self.n_components is None else int(self.n_components)
+
     def _run(self, n_components: int) -> Run:
         seed = int(check_random_state(self.random_state).randint(_SEEDS - self.n_init))
-        return Run(n_components, self.n_init, self.max_iter, self.tol, seed, self._progress())
+        return Run(n_components, self.n_init, self.max_iter, self.tol, self.refine_iter, seed, self._progress())
 
     def _progress(self) -> Any:
         if not self.verbose:
@@ -141,15 +148,18 @@ class DictionaryLearner(Factorizer):
     """Bayesian dictionary learning: data = codes @ components_ + noise, nothing known of the components.
 
     n_components: how many; as many as there are features if None. `score` tells which number is right (see docs/estimators.md).
-    density, noise_variance, slab_mean, slab_variance: share of nonzero codes, variance of the noise, mean and variance of the nonzero codes,
-    in the units of the data; "auto" learns them.
+    density, noise_variance, slab_mean, slab_variance: share of nonzero codes, variance of the noise, mean and variance of the nonzero
+    codes, in the units of the data; "auto" learns them.
     center: take the features' means off first (kept in `mean_`).
-    n_init: starts, of which the best is kept. max_iter, tol: of the message passing. random_state: an int for the same result every time.
+    n_init: starts, of which the one of best evidence is kept. max_iter, tol: of the message passing. refine_iter: the most rounds of
+    expectation maximisation after it; they make components and parameters fit real data, and are the slower part of a large fit
+    (0 for none).
+    random_state: an int for the same result every time.
     callback: called as callback(iteration, residual, damping) now and then. verbose: print the same.
 
     After fit: components_ (n_components x n_features, of about unit norm) and components_var_, their posterior means and variances;
-    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_, n_iter_, history_ (residual, level, damping and change of each
-    iteration); mean_; n_features_in_, feature_names_in_.
+    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_, n_iter_ (of message passing), history_ (residual, level,
+    damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
     """
 
     def __init__(
@@ -164,6 +174,7 @@ class DictionaryLearner(Factorizer):
         n_init: int = 1,
         max_iter: int = 2000,
         tol: float = 3e-4,
+        refine_iter: int = 30,
         random_state: Any = None,
         callback: Any = None,
         verbose: bool = False,
@@ -177,6 +188,7 @@ class DictionaryLearner(Factorizer):
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.refine_iter = refine_iter
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -188,7 +200,7 @@ class DictionaryLearner(Factorizer):
 
 
 class BlindCalibration(Factorizer):
-    """Dictionary learning around nominal components: each entry of `matrix` is (true + sqrt(eta) error)/sqrt(1 + eta), errors as large as entries.
+    """Dictionary learning around nominal components: `matrix` = (true + sqrt(eta) errors)/sqrt(1 + eta), errors as large as entries.
 
     matrix: the nominal components (n_components x n_features); the identity if None. eta: how badly they are known: 0.01 is 10% off,
     1 is as much error as truth. The other parameters and attributes are those of DictionaryLearner; components_ come in the
@@ -208,6 +220,7 @@ class BlindCalibration(Factorizer):
         n_init: int = 1,
         max_iter: int = 2000,
         tol: float = 3e-4,
+        refine_iter: int = 30,
         random_state: Any = None,
         callback: Any = None,
         verbose: bool = False,
@@ -222,6 +235,7 @@ class BlindCalibration(Factorizer):
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.refine_iter = refine_iter
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -238,7 +252,9 @@ class BlindCalibration(Factorizer):
         except (TypeError, ValueError):
             raise InputError(f"matrix must be an array of real numbers, but {type(self.matrix).__name__} was given.") from None
         if matrix.ndim != 2 or 0 in matrix.shape or matrix.shape[1] != X.shape[1]:
-            raise InputError(f"matrix must have the shape (n_components, {X.shape[1]}), a column for each feature, but its shape is {matrix.shape}.")
+            raise InputError(
+                f"matrix must have the shape (n_components, {X.shape[1]}), a column for each feature, but its shape is {matrix.shape}."
+            )
         if not np.isfinite(matrix).all() or not matrix.any():
             raise InputError("matrix must be finite and not all zero.")
         return Nominal(matrix, float(self.eta))
