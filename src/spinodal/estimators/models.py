@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from ..errors import InputError, check, check_count, check_finite, check_nonnegative, check_positive
 from .codes import Codes, Model, Slab, infer_codes
@@ -41,7 +42,8 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
                 stacklevel=2,
             )
         self.mean_ = _column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
-        fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components))
+        with _one_thread():
+            fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components))
         self.components_, self.components_var_ = fitted.components, fitted.components_var
         self.noise_variance_, self.density_ = fitted.noise_variance, fitted.density
         self.slab_mean_, self.slab_variance_ = fitted.slab_mean, fitted.slab_variance
@@ -82,7 +84,8 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
     def _infer(self, X: Any, what: str) -> np.ndarray:
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        codes: Codes = infer_codes(self._model(), X - self.mean_)
+        with _one_thread():
+            codes: Codes = infer_codes(self._model(), X - self.mean_)
         return getattr(codes, what).astype(X.dtype)
 
     def _model(self) -> Model:
@@ -258,6 +261,11 @@ class BlindCalibration(Factorizer):
         if not np.isfinite(matrix).all() or not matrix.any():
             raise InputError("matrix must be finite and not all zero.")
         return Nominal(matrix, float(self.eta))
+
+
+def _one_thread() -> Any:
+    """Many small matrices: several threads to each would mostly wait for each other. JAX has threads of its own."""
+    return threadpool_limits(1, user_api="blas")
 
 
 def _is_auto(value: Any) -> bool:
