@@ -21,6 +21,8 @@ from .refining import Prior, refine
 
 # Where the learned parameters start: the share of nonzero codes, and the noise's share of the data's power.
 _FIRST_DENSITY, _FIRST_NOISE = 0.1, 0.1
+# The variance of components that are samples, as a share of the prior's.
+_FIRST_DOUBT = 0.1
 # Samples by whose evidence a start is judged.
 _JUDGED = 500
 
@@ -110,31 +112,46 @@ class Start(NamedTuple):
 
 
 def _message_passing(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, prior: Prior, unit: Units, run: Run, seed: int) -> Start:
-    """Message passing that learns its parameters on the way; if that explains the data worse than noise would, with fixed ones."""
+    """Message passing that learns its parameters on the way; plain samples in place of what it found if they explain the data better."""
     known = ~np.isnan(data)
     rows, columns = known.any(axis=1), known.any(axis=0)
     part = data[rows][:, columns]
-    observed = _observed(part, None if nominal is None else nominal.matrix[:, columns], unit)
     problem = _problem(part, wanted, nominal, unit, run.n_components)
-    nothing = -np.mean(known[:_JUDGED].sum(axis=1)) * np.log(2 * np.pi * np.e * unit.data**2) / 2
-    starts: list[Start] = []
-    for learn in (_learned(wanted), ()):
-        solution = solve(
-            observed,
-            problem,
-            AMP(learn=learn),
-            n_atoms=run.n_components,
-            max_iterations=run.max_iter,
-            tolerance=run.tol,
-            seed=seed,
-            dtype=data.dtype,
-            progress=run.progress,
-        )
-        model = _outside(solution, prior, columns, unit)
-        starts.append(Start(solution, model, _judged(model, data)))
-        if starts[-1].evidence > nothing or not learn:
-            break
-    return max(starts, key=lambda start: start.evidence)
+    solution = solve(
+        _observed(part, None if nominal is None else nominal.matrix[:, columns], unit),
+        problem,
+        AMP(learn=_learned(wanted)),
+        n_atoms=run.n_components,
+        max_iterations=run.max_iter,
+        tolerance=run.tol,
+        seed=seed,
+        dtype=data.dtype,
+        progress=run.progress,
+    )
+    model = _outside(solution, prior, columns, unit)
+    start = Start(solution, model, _judged(model, data))
+    if run.refine_iter == 0 or start.evidence > _without_codes(data, unit):
+        return start
+    model = _from_samples(data, problem, nominal, prior, unit, seed)
+    return max(start, Start(solution, model, _judged(model, data)), key=lambda start: start.evidence)
+
+
+def _without_codes(data: np.ndarray, unit: Units) -> float:
+    """Mean evidence of a sample if it were noise of the data's power."""
+    return float(-np.mean(np.sum(~np.isnan(data[:_JUDGED]), axis=1)) * np.log(2 * np.pi * np.e * unit.data**2) / 2)
+
+
+def _from_samples(data: np.ndarray, problem: Problem, nominal: Nominal | None, prior: Prior, unit: Units, seed: int) -> Model:
+    """The nominal components or, without any, samples of the prior's norm; parameters where learning starts."""
+    mean = prior.mean
+    if nominal is None:
+        count, features = mean.shape
+        chosen = np.nan_to_num(np.resize(np.random.default_rng(seed).permutation(data), (count, features)))
+        size = np.sqrt(np.mean(np.square(chosen), axis=1, keepdims=True))
+        mean = unit.components * chosen / np.where(size > 0, size, 1)
+    X: Any = problem.prior.X
+    slab = Slab(float(X.rho), float(X.mean) * unit.codes, float(X.variance) * unit.codes**2)
+    return Model(mean, _FIRST_DOUBT * prior.variance, slab, float(problem.channel.variance) * unit.data**2)
 
 
 def _judged(model: Model, data: np.ndarray) -> float:
