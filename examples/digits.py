@@ -1,6 +1,6 @@
 """Sparse coding of handwritten digits: spinodal.DictionaryLearner beside scikit-learn's two dictionary learners.
 
-    python examples/digits.py [--atoms 64] [--out digits.png]
+    python examples/digits.py [--atoms 36] [--out digits.png]
 
 Every learner gets the same training digits. Their errors on other digits are compared at equal sparsity: the codes of all are computed by
 orthogonal matching pursuit with the same number of nonzeros. Below, the codes by the model's own posterior.
@@ -20,13 +20,13 @@ from sklearn.decomposition import DictionaryLearning, MiniBatchDictionaryLearnin
 
 import spinodal as sp
 
-TRAINING = 1200
+TRAINING = 800
 NONZEROS = (2, 4, 6, 8, 10)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--atoms", type=int, default=64)
+    parser.add_argument("--atoms", type=int, default=36)
     parser.add_argument("--out", default="digits.png")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # all three stop before they have settled, on these data
@@ -38,8 +38,8 @@ def main() -> None:
 
     learners: dict[str, Any] = {
         "spinodal.DictionaryLearner": sp.DictionaryLearner(options.atoms, random_state=0, max_iter=600),
-        "DictionaryLearning": DictionaryLearning(options.atoms, alpha=1.0, max_iter=30, random_state=0),
-        "MiniBatchDictionaryLearning": MiniBatchDictionaryLearning(options.atoms, alpha=1.0, max_iter=30, random_state=0),
+        "DictionaryLearning": DictionaryLearning(options.atoms, alpha=1.0, max_iter=20, random_state=0),
+        "MiniBatchDictionaryLearning": MiniBatchDictionaryLearning(options.atoms, alpha=1.0, max_iter=20, random_state=0),
     }
     print(f"{'error / variance, nonzeros per digit:':38s}" + "".join(f"{count:8d}" for count in NONZEROS) + "     fit")
     for name, learner in learners.items():

@@ -11,6 +11,6 @@ import spinodal as sp
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("estimator", [sp.DictionaryLearner(n_components=2, max_iter=20), sp.BlindCalibration(max_iter=20)])
+@pytest.mark.parametrize("estimator", [sp.DictionaryLearner(n_components=1, max_iter=20), sp.BlindCalibration(max_iter=20)])
 def test_scikit_learn_finds_nothing_wrong(estimator: Any) -> None:
     check_estimator(estimator)
