@@ -13,8 +13,8 @@ test: $(STAMP)
 	$(BIN)/python -m pytest tests -n 2 --dist loadfile --durations 12
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
 # Without the other dictionary learners (no wheel for this platform, say) the benchmark goes on and says so.

@@ -64,7 +64,10 @@ def code_blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/priors.md", "docs/solvers.md", "docs/dictionary-learning.md", "docs/your-data.md"])
+PAGES = ("priors", "solvers", "dictionary-learning", "your-data", "estimators")
+
+
+@pytest.mark.parametrize("document", ["README.md", *(f"docs/{page}.md" for page in PAGES)])
 def test_python_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = code_blocks(document)

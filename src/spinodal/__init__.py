@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "channels": ("GaussianNoise",),
     "errors": ("InputError",),
+    "estimators": ("BlindCalibration", "DictionaryLearner"),
     "files": ("Measurements", "read_measurements"),
     "pair": ("Pair",),
     "priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
@@ -55,6 +56,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from .channels import GaussianNoise
     from .errors import InputError
+    from .estimators import BlindCalibration, DictionaryLearner
     from .files import Measurements, read_measurements
     from .pair import Pair
     from .priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher

@@ -1,0 +1,181 @@
+"""What a user does with the estimators: fit in any units, score, search, save, be told what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import spinodal as sp
+
+ATOMS, FEATURES, SAMPLES, UNIT, NOISE = 8, 16, 300, 37.0, 0.05
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+class Drawn(NamedTuple):
+    data: np.ndarray
+    components: np.ndarray
+    codes: np.ndarray
+    noise: float
+
+
+@cache
+def drawn() -> Drawn:
+    rng = np.random.default_rng(1)
+    components = rng.normal(size=(ATOMS, FEATURES)) / np.sqrt(FEATURES)
+    codes = UNIT * rng.normal(size=(SAMPLES, ATOMS)) * (rng.random((SAMPLES, ATOMS)) < 0.25)
+    clean = codes @ components
+    noise = NOISE * np.mean(clean**2)
+    return Drawn(clean + np.sqrt(noise) * rng.normal(size=clean.shape), components, codes, noise)
+
+
+@cache
+def learned() -> sp.DictionaryLearner:
+    return sp.DictionaryLearner(ATOMS, random_state=0).fit(drawn().data)
+
+
+def test_components_and_parameters_are_found_in_the_units_of_the_data() -> None:
+    model, truth = learned(), drawn()
+    found = sp.score(sp.Pair(model.components_.T, model.transform(truth.data).T), sp.Pair(truth.components.T, truth.codes.T))
+    assert found.atoms_recovered == 1
+    assert model.noise_variance_ == pytest.approx(truth.noise, rel=0.1)
+    assert model.density_ == pytest.approx(0.25, abs=0.04)
+    assert model.slab_variance_ == pytest.approx(UNIT**2, rel=0.3)
+    assert model.converged_
+    assert len(model.history_["residual"]) == model.n_iter_
+    error = model.inverse_transform(model.transform(truth.data)) - truth.data
+    assert np.mean(error**2) < 1.1 * truth.noise
+
+
+def test_units_do_not_matter() -> None:
+    model, data = learned(), drawn().data
+    small = sp.DictionaryLearner(ATOMS, random_state=0).fit(data * 1e-9)
+    np.testing.assert_allclose(small.components_, model.components_, atol=1e-5)
+    assert small.score(data * 1e-9) == pytest.approx(model.score(data) + FEATURES * np.log(1e9), abs=1e-3)
+
+
+def test_uncertainties_are_of_the_size_of_the_errors() -> None:
+    model, truth = learned(), drawn()
+    match = np.argmax(np.abs(truth.components @ model.components_.T), axis=1)
+    sign = np.sign(np.sum(truth.components * model.components_[match], axis=1))
+    scale = np.sum(truth.components * model.components_[match], axis=1) / np.sum(model.components_[match] ** 2, axis=1)
+    error = np.mean((model.components_[match] * scale[:, None] - truth.components) ** 2)
+    assert set(match) == set(range(ATOMS))
+    assert np.all(sign != 0)
+    assert 0.4 < error / np.mean(model.components_var_) < 2.5
+    std, support = model.transform_std(truth.data), model.transform_support(truth.data)
+    assert np.all(std >= 0)
+    assert np.all((support >= 0) & (support <= 1))
+    assert np.mean((support[:, match] > 0.5) == (truth.codes != 0)) > 0.9
+
+
+def test_held_out_evidence_is_highest_at_the_true_number_of_components() -> None:
+    search = GridSearchCV(sp.DictionaryLearner(random_state=0, max_iter=600), {"n_components": [5, 8, 12]}, cv=2, refit=False)
+    search.fit(drawn().data)
+    assert search.best_params_ == {"n_components": ATOMS}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_pipeline_missing_entries_and_single_precision() -> None:
+    data = drawn().data.astype(np.float32)
+    missing = np.random.default_rng(0).random(data.shape) < 0.1
+    missing[:, 3] = missing[7] = True
+    pipeline = make_pipeline(FunctionTransformer(), sp.DictionaryLearner(ATOMS, random_state=0))
+    holes = np.where(missing, np.float32(np.nan), data)
+    codes = pipeline.fit(holes).transform(holes)
+    model = pipeline[-1]
+    assert codes.dtype == model.components_.dtype == np.float32
+    assert list(model.get_feature_names_out())[:2] == ["dictionarylearner0", "dictionarylearner1"]
+    # A feature without a single entry keeps its prior, a sample without one gets the prior's codes, and the other holes are filled well.
+    np.testing.assert_allclose(model.components_[:, 3], 0, atol=1e-12)
+    np.testing.assert_allclose(codes[7], 0, atol=1e-12)
+    assert np.all(np.isfinite(codes))
+    missing[:, 3] = missing[7] = False
+    error = model.inverse_transform(codes) - data
+    assert np.mean(error[missing] ** 2) < 0.25 * np.mean(data[missing] ** 2)
+
+
+def test_blind_calibration_improves_the_nominal_components_in_their_order() -> None:
+    truth = drawn()
+    eta = 0.1
+    error = np.random.default_rng(2).normal(size=truth.components.shape) * np.sqrt(np.mean(truth.components**2))
+    nominal = (truth.components + np.sqrt(eta) * error) / np.sqrt(1 + eta)
+    model = sp.BlindCalibration(5 * nominal, eta, random_state=0).fit(truth.data)
+    cosine = np.sum(model.components_ * truth.components, axis=1) / np.linalg.norm(model.components_, axis=1)
+    cosine /= np.linalg.norm(truth.components, axis=1)
+    assert np.all(cosine > 0.98)
+    assert np.sqrt(np.mean(model.components_**2)) == pytest.approx(5 * np.sqrt(np.mean(nominal**2)), rel=0.2)
+
+
+def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
+    model, data = learned(), drawn().data
+    model.save(tmp_path / "model.npz")
+    again = sp.DictionaryLearner.load(tmp_path / "model.npz")
+    assert again.get_params() == model.get_params()
+    assert vars(again).keys() == vars(model).keys()
+    np.testing.assert_array_equal(again.transform(data), model.transform(data))
+    for name, values in model.history_.items():
+        np.testing.assert_array_equal(again.history_[name], values)
+    with pytest.raises(sp.InputError, match="holds a DictionaryLearner"):
+        sp.BlindCalibration.load(tmp_path / "model.npz")
+    (tmp_path / "other.npz").write_text("nothing")
+    with pytest.raises(sp.InputError, match="written by"):
+        sp.DictionaryLearner.load(tmp_path / "other.npz")
+
+
+def test_callback_and_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    calls: list[Any] = []
+    model = sp.DictionaryLearner(ATOMS, random_state=0, verbose=True, callback=lambda *call: calls.append(call))
+    model.fit(drawn().data)
+    assert calls[-1][0] == model.n_iter_
+    assert "iteration" in capsys.readouterr().out
+    np.testing.assert_allclose(model.components_, learned().components_, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "names"),
+    [
+        (sp.DictionaryLearner(0), "n_components"),
+        (sp.DictionaryLearner(2.5), "n_components"),
+        (sp.DictionaryLearner(2, density=1.0), "density"),
+        (sp.DictionaryLearner(2, density="many"), "density"),
+        (sp.DictionaryLearner(2, noise_variance=-1), "noise_variance"),
+        (sp.DictionaryLearner(2, slab_variance=0), "slab_variance"),
+        (sp.DictionaryLearner(2, max_iter=0), "max_iter"),
+        (sp.DictionaryLearner(2, refine_iter=-1), "refine_iter"),
+        (sp.BlindCalibration(np.ones((2, 4)), 0.0), "eta"),
+        (sp.BlindCalibration(np.ones((2, 4)), -1), "eta"),
+        (sp.BlindCalibration(np.ones((4, 3)), 0.1), "matrix"),
+        (sp.BlindCalibration(np.zeros((2, 4)), 0.1), "matrix"),
+        (sp.BlindCalibration("matrix", 0.1), "matrix"),
+    ],
+)
+def test_bad_parameters_are_refused_in_one_sentence(estimator: Any, names: str) -> None:
+    with pytest.raises(sp.InputError, match=f"^{names} must") as refused:
+        estimator.fit(np.ones((10, 4)))
+    assert str(refused.value).count("\n") == 0
+
+
+def test_zeros_teach_nothing_and_too_few_samples_are_warned_of() -> None:
+    model = sp.DictionaryLearner(3, center=True).fit(np.full((10, 4), 2.5))
+    assert not model.converged_
+    np.testing.assert_array_equal(model.components_, 0)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(np.full((2, 4), 2.5))), 2.5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sp.DictionaryLearner(6).fit(np.zeros((3, 4)))
+    assert any("3 samples for 6 components" in str(each.message) for each in caught)
+
+
+def test_scikit_learn_is_not_imported_unasked() -> None:
+    code = "import sys, spinodal; spinodal.Problem; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
