@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+# Compiled functions are shared by all processes of a test run, and kept for the next. Read when JAX is first imported.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 # One process serves all the commands: each would import JAX and compile anew otherwise. Every line is a whole run of main().
 SERVER = """

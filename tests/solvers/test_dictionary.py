@@ -73,7 +73,8 @@ def test_restarts_keep_the_best_and_are_reproducible() -> None:
     options: dict[str, Any] = {"n_atoms": 12, "max_iterations": 250}
     alone, several = (sp.solve(instance.observed, problem, restarts=k, **options) for k in (1, 6))
     assert several.mean.F.shape == alone.mean.F.shape
-    assert several.free_entropy >= alone.free_entropy or alone.status != several.status == "converged"
+    # A batch settles where an instance alone does, to rounding.
+    assert several.free_entropy > alone.free_entropy - 1e-6 or alone.status != several.status == "converged"
     again = sp.solve(instance.observed, problem, restarts=6, **options)
     np.testing.assert_array_equal(again.mean.F, several.mean.F)
     other = sp.solve(instance.observed, problem, seed=1, **options)

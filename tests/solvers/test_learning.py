@@ -55,9 +55,9 @@ def test_dictionary_from_wrong_starts(rho: float, noise: float, informed: np.nda
 
 
 def test_slab_mean_and_variance() -> None:
-    problem = start(TRUE, rho=0.15, noise=1e-6, mean=0.7, variance=0.3)
+    problem = start(TRUE, rho=0.1, noise=1e-6, mean=0.3, variance=0.4)
     instance = sp.sample(problem, N, seed=3, batch=INSTANCES)
-    wrong = start(TRUE, rho=0.15, noise=1e-6, variance=1.0)
+    wrong = start(TRUE, rho=0.1, noise=1e-6, variance=1.0)
     solution = sp.solve(instance.observed, wrong, sp.AMP(learn=("rho", "mean", "variance")))
     slab = [X[X != 0] for X in instance.truth.X]
     np.testing.assert_allclose(solution.parameters.mean, [np.mean(x) for x in slab], rtol=0.05)
@@ -75,3 +75,20 @@ def test_what_is_not_learned_stays_as_given() -> None:
 def test_an_unknown_parameter_is_refused() -> None:
     with pytest.raises(sp.InputError, match="learn must be"):
         sp.AMP(learn=("alpha",))
+
+
+def test_estimates_do_not_run_away_where_the_model_does_not_fit() -> None:
+    """Data without sparse structure, everything learned: noise stays below the data's power, signals near it, and nothing is NaN."""
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((12, 15)) @ rng.standard_normal((15, 90)) + 3.0
+    power = np.mean(Y**2)
+    problem = start(TRUE, rho=0.1, noise=0.01 * power, eta=np.inf, variance=10 * power)
+    solution = sp.solve(
+        sp.Observed(Y, None, None), problem, sp.AMP(learn=("noise", "rho", "variance", "mean")), n_atoms=20, max_iterations=1500
+    )
+    found = solution.parameters
+    assert 0 < found.noise <= power
+    assert 0 < found.rho < 1
+    assert found.rho * found.variance <= 12 * power  # the density may take one more step than the variance
+    assert np.all(np.isfinite(solution.mean.X))
+    assert solution.residual < power
