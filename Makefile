@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-slow lint bench clean
 
 demo: $(STAMP)
 	$(BIN)/spinodal demo --out out
 
 test: $(STAMP)
 	$(BIN)/python -m pytest tests -n 2 --dist loadfile --durations 12
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest tests -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples

@@ -146,11 +146,11 @@ def watched(case: Case, Y: np.ndarray, F: np.ndarray) -> Curve:
         keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(0), k))(jnp.arange(1))
         curve = Curve(F)
 
-        def go(run: Progress, allowed: int) -> Progress:
+        def go(run: Progress, allowed: int, looser: float = 1.0) -> Progress:
             goal = jnp.minimum(run.iteration + allowed, MAX_ITERATIONS)
             while True:
                 limit = jnp.minimum(goal, run.iteration + STRIDE)
-                run, unfinished = run_batch(model, observed, problem, run, limit, goal, TOLERANCE)
+                run, unfinished = run_batch(model, observed, problem, run, limit, goal, looser * TOLERANCE)
                 curve.look(np.asarray(run.state.F.mean)[0])
                 if not np.any(unfinished):
                     return run
