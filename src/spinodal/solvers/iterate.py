@@ -25,7 +25,7 @@ _BACK_OFF, _RECOVER = 0.5, 1.1
 _LEAST_STEP, _LARGEST_STEP = 0.05, 1.0
 
 # Learned parameters may still move by this many tolerances a step: hard signals that never settle keep them moving a little.
-_LOOSER = 30
+_RESTLESS = 30
 
 STATUSES = ("max_iterations", "converged", "diverged", "degenerate")
 
@@ -88,7 +88,7 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
     # Nothing settles while the noise level is still falling.
     change = jnp.where(is_hot(informed(data, state), state), jnp.maximum(change, 1), change)
     if state.learned is not None:
-        drift = jnp.minimum(state.learned.drift, 1) / _LOOSER
+        drift = jnp.minimum(state.learned.drift, 1) / _RESTLESS
         change = jnp.where(jnp.isfinite(change), jnp.maximum(change, drift), change)
     best, best_level = run.best, run.best_level
     if best is not None:

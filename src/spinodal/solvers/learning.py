@@ -94,7 +94,7 @@ def learn(names: tuple[str, ...], data: Data, state: State, power: Any, now: Any
         new["rho"] = jnp.clip(nonzeros / (N * P), _LEAST, 1 - _LEAST)
     mean = old.mean
     if "mean" in names:
-        new["mean"] = mean = jnp.sum(state.X.mean / state.scale[:, None]) / nonzeros
+        new["mean"] = mean = jnp.sum(jnp.sum(state.X.mean, axis=1) / state.scale) / nonzeros
     if "variance" in names:
         new["variance"] = jnp.sum(power) / nonzeros - (0 if mean is None else mean**2)
     if "eta" in names and data.side is not None:
