@@ -21,7 +21,7 @@ from .iterate import Progress
 from .learning import informed
 from .repair import Checks, checks, mend
 from .runs import Model, mapped
-from .state import rescaled
+from .state import data_power, rescaled
 
 # Iterations of the first run and of each run after a repair (beyond its slow cooling), and how many repairs are tried.
 _FIRST_RUN, _RUN, _REPAIRS = 600, 400, 40
@@ -36,6 +36,12 @@ _AFTER_ORDERING = 100
 
 # Epochs without F' end when the level settles to within this many tolerances: enough to see what is wrong.
 _LOOSER = 100.0
+
+# Data are explained if half of the signals have squared residuals below this many noise levels and this share of the data's power. Where
+# they are and so many repairs in a row bring no atom's worth of free entropy, trouble will not go away: too many atoms, or a wrong prior.
+_EXPLAINED, _PATIENCE = (2.0, 1e-3), 6
+# What an atom that is put right brings, at least, as a share of 1/N.
+_WORTH = 0.2
 
 Go = Callable[..., Progress]
 
@@ -54,14 +60,18 @@ def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Prog
     run = go(run, _FIRST_RUN, looser)
     verdict = _inspect(model, observed, problem, run)
     kept, best = run, verdict
+    in_vain = np.zeros(len(run.iteration), int)
     for k in range(_REPAIRS):
-        again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.found.trouble)
+        hopeless = np.asarray(best.explained) & (in_vain >= _PATIENCE)
+        again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.found.trouble) & ~hopeless
         if not again.any():
             break
         heat = model.solver.anneal != 0 and (model.matrix == "none" or k >= _REHEAT_FROM)
         slow = cooling_time(k) if heat else 0
         run = go(_repair(model, observed, problem, run, verdict.found, jnp.asarray(again), slow), slow + _RUN, looser)
         verdict = _inspect(model, observed, problem, run)
+        gain = np.asarray(verdict.free_entropy - best.free_entropy)
+        in_vain = np.where(gain > _WORTH / model.N, 0, in_vain + again)
         kept, best = _keep_better((kept, best), (run, verdict))
     kept = go(kept._replace(iteration=run.iteration, trace=run.trace), _RUN)  # where the last run ended before it had settled
     if model.matrix == "noisy":
@@ -85,13 +95,16 @@ def share_unknown(problem: Problem) -> float:
 class _Verdict(NamedTuple):
     found: Checks
     free_entropy: Any
+    explained: Any
 
 
 @partial(jax.jit, static_argnums=0)
 def _inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
     def one(observed: Observed, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
-        return _Verdict(checks(informed(data, run.state), run.state), -model.solver.cost(data, run.state))
+        known = informed(data, run.state)
+        explained = jnp.median(run.state.square) < _EXPLAINED[0] * known.noise + _EXPLAINED[1] * data_power(known)
+        return _Verdict(checks(known, run.state), -model.solver.cost(data, run.state), explained)
 
     return mapped(one)(observed, run)
 

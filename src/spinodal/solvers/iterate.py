@@ -18,8 +18,9 @@ from .data import Data
 from .learning import informed
 from .state import State
 
-# The level is compared with its running mean, which forgets at this rate.
-_FORGET = 0.9
+# The level is compared with its running mean, which forgets at this rate, and with itself this many iterations ago: the first forgives a
+# level that goes on fluctuating, the second one that fell steeply until lately.
+_FORGET, _AGO = 0.9, (5, 10)
 # Adaptive damping: the share of the new value falls by this factor when the cost rises, and recovers by the other.
 _BACK_OFF, _RECOVER = 0.5, 1.1
 _LEAST_STEP, _LARGEST_STEP = 0.05, 1.0
@@ -84,7 +85,7 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
     typical = jnp.median(state.level)
     log_level = jnp.log(typical)
     smoothed = jnp.where(first, log_level + 1, _FORGET * run.smoothed + (1 - _FORGET) * log_level)
-    change = jnp.abs(log_level - smoothed)
+    change = jnp.minimum(jnp.abs(log_level - smoothed), _moved(run, log_level))
     # Nothing settles while the noise level is still falling.
     change = jnp.where(is_hot(informed(data, state), state), jnp.maximum(change, 1), change)
     if state.learned is not None:
@@ -115,6 +116,12 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
         iteration=run.iteration + 1,
         trace=trace,
     )
+
+
+def _moved(run: Progress, log_level: Any) -> Any:
+    """How far the logarithm of the level is from where it was; infinite in the first iterations of an epoch."""
+    distance = [jnp.abs(log_level - jnp.log(run.trace.level[run.iteration - ago])) for ago in _AGO]
+    return jnp.where(run.state.age >= max(_AGO), jnp.stack(distance).max(), jnp.inf)
 
 
 def going(run: Progress, limit: Any, tolerance: Any) -> Any:
