@@ -1,4 +1,4 @@
-"""`python -m benchmarks` runs every benchmark; `python -m benchmarks theory` those that are named. Options follow a single name."""
+"""`python -m benchmarks` runs all but the longest; `python -m benchmarks theory` those that are named. Options follow a single name."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ def main() -> int:
     known = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_"))
     given = sys.argv[1:]
     first_option = next((k for k, word in enumerate(given) if word.startswith("-")), len(given))
-    wanted, options = given[:first_option] or known, given[first_option:]
+    wanted, options = given[:first_option], given[first_option:]
     unknown = [name for name in wanted if name not in known]
     if unknown:
         print(f"benchmarks: the names are {', '.join(known)}, but {unknown[0]!r} was given.", file=sys.stderr)
         return 2
-    if options and wanted != ["dictionary"]:
-        print(f"benchmarks: only dictionary, named alone, has options, but {options[0]!r} was given.", file=sys.stderr)
+    if options and wanted not in (["dictionary"], ["frontier"]):
+        print(f"benchmarks: only dictionary and frontier, named alone, have options, but {options[0]!r} was given.", file=sys.stderr)
         return 2
-    for name in wanted:
-        print(f"== {name}")
-        main_of = import_module(f"benchmarks.{name}").main
-        main_of(options) if options else main_of()
+    for name in wanted or known:
+        benchmark = import_module(f"benchmarks.{name}")
+        if wanted or not getattr(benchmark, "LONG", False):
+            print(f"== {name}")
+            benchmark.main(options) if options else benchmark.main()
     return 0
 
 

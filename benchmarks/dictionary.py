@@ -23,7 +23,7 @@ import spinodal as sp
 from benchmarks._peers import data_columns, installed
 from spinodal.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, _figure
 from spinodal.solvers.epochs import search
-from spinodal.solvers.iterate import Progress
+from spinodal.solvers.iterate import Progress, Tolerance
 from spinodal.solvers.runs import Model, begin_batch, run_batch
 
 # An error that counts as having learned the dictionary, in dB.
@@ -146,11 +146,11 @@ def watched(case: Case, Y: np.ndarray, F: np.ndarray) -> Curve:
         keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(0), k))(jnp.arange(1))
         curve = Curve(F)
 
-        def go(run: Progress, allowed: int, looser: float = 1.0) -> Progress:
+        def go(run: Progress, allowed: int, looser: float | None = None) -> Progress:
             goal = jnp.minimum(run.iteration + allowed, MAX_ITERATIONS)
             while True:
                 limit = jnp.minimum(goal, run.iteration + STRIDE)
-                run, unfinished = run_batch(model, observed, problem, run, limit, goal, looser * TOLERANCE)
+                run, unfinished = run_batch(model, observed, problem, run, limit, goal, Tolerance.of(TOLERANCE, looser))
                 curve.look(np.asarray(run.state.F.mean)[0])
                 if not np.any(unfinished):
                     return run

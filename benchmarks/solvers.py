@@ -13,7 +13,7 @@ import numpy as np
 
 import spinodal as sp
 from spinodal.solvers.data import make_data
-from spinodal.solvers.iterate import begin, iterate
+from spinodal.solvers.iterate import Tolerance, begin, iterate
 
 # (N, M, P) of the iteration on a CPU and on an accelerator.
 CPU_SIZE, ACCELERATOR_SIZE = (1000, 500, 5000), (5000, 2500, 25_000)
@@ -57,7 +57,7 @@ def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
         def estimates(observed: sp.Observed, problem: sp.Problem, iterations: Any) -> Any:
             data = make_data(observed, problem, N, "noisy", dtype)
             start = begin(solver.init(data, keys[0]), TIMED + BEFORE, solver.first_damping, False)
-            return iterate(solver, data, start, iterations, 0.0).state
+            return iterate(solver, data, start, iterations, Tolerance(0.0)).state
 
         @jax.jit
         def run(observed: sp.Observed, problem: sp.Problem, iterations: Any) -> Any:

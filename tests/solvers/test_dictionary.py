@@ -31,8 +31,7 @@ def exactly_sparse(n: int, nonzeros: int, seed: int, batch: int) -> tuple[np.nda
 
 def angles(F: Any, truth: Any) -> np.ndarray:
     """1 - cos^2 of each true atom and the one matched to it."""
-    X = np.zeros((truth.shape[1], 1))
-    return sp.score(sp.Pair(F, X), sp.Pair(truth, X)).angle
+    return sp.score(*(sp.Pair(atoms, np.zeros((atoms.shape[1], 1))) for atoms in (F, truth))).angle
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +64,15 @@ def test_too_few_signals_are_not_called_converged() -> None:
     assert angles(solution.mean.F, instance.truth.F).max() > 0.1
     assert solution.status != "converged"
     assert np.all(np.isfinite(solution.mean.F))
+
+
+def test_surplus_atoms_end_the_search_before_its_iterations_do() -> None:
+    Y, F, _ = exactly_sparse(20, 2, seed=2, batch=2)
+    problem = sp.Problem.sparse(alpha=20 / 22, pi=Y.shape[2] / 22, rho=2 / 22, noise_variance=1e-10)
+    solution = sp.solve(sp.Observed(Y * np.sqrt(20 / 22), None, None), problem, n_atoms=22)
+    assert max(angles(solution.mean.F[k], F[k]).max() for k in range(2)) < 1e-6
+    assert list(solution.status) == ["degenerate"] * 2
+    assert max(solution.iterations) < 5000  # of 10 000
 
 
 def test_restarts_keep_the_best_and_are_reproducible() -> None:
@@ -118,6 +126,15 @@ def test_the_truth_is_no_trouble(solved: tuple[Data, State, Any]) -> None:
     data, state, _ = solved
     with jax.enable_x64(True):
         assert not checks(data, state).trouble
+
+
+def test_residuals_far_above_the_noise_are_trouble_though_usage_is_right(solved: tuple[Data, State, Any]) -> None:
+    data, state, truth = solved
+    with jax.enable_x64(True):
+        assert checks(data, state).explained
+        wrong = checks(data, with_estimates(data, state, np.random.default_rng(0).permuted(truth.F, axis=1), truth.X))
+        assert wrong.trouble
+        assert not wrong.explained
 
 
 def test_a_copied_atom_is_seen_and_the_missing_one_sought_where_the_residuals_point(solved: tuple[Data, State, Any]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import spinodal as sp
 from spinodal.solvers.data import make_data
-from spinodal.solvers.iterate import begin, iterate
+from spinodal.solvers.iterate import Tolerance, begin, iterate
 
 # Arrays of the size of X (N x P) alive at a time, with Y: the promise of docs/solvers.md.
 MOST = 6
@@ -29,7 +29,9 @@ def test_an_iteration_holds_no_more_than_six_arrays(N: int, M: int, P: int, dtyp
         @jax.jit
         def run(Y: Any, F_prime: Any, problem: sp.Problem) -> Any:
             data = make_data(sp.Observed(Y, F_prime, None), problem, N, "noisy", dtype)
-            state = iterate(solver, data, begin(solver.init(data, None), 10, solver.first_damping, solver.keeps_best), 10, 0.0).state
+            state = iterate(
+                solver, data, begin(solver.init(data, None), 10, solver.first_damping, solver.keeps_best), 10, Tolerance(0.0)
+            ).state
             return state.X.mean[0, 0] + state.X.variance[0, 0] + state.F.mean[0, 0]
 
         traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)

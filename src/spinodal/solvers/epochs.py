@@ -21,7 +21,7 @@ from .iterate import Progress
 from .learning import informed
 from .repair import Checks, checks, mend
 from .runs import Model, mapped
-from .state import data_power, rescaled
+from .state import rescaled
 
 # Iterations of the first run and of each run after a repair (beyond its slow cooling), and how many repairs are tried.
 _FIRST_RUN, _RUN, _REPAIRS = 600, 400, 40
@@ -37,9 +37,9 @@ _AFTER_ORDERING = 100
 # Epochs without F' end when the level settles to within this many tolerances: enough to see what is wrong.
 _LOOSER = 100.0
 
-# Data are explained if half of the signals have squared residuals below this many noise levels and this share of the data's power. Where
-# they are and so many repairs in a row bring no atom's worth of free entropy, trouble will not go away: too many atoms, or a wrong prior.
-_EXPLAINED, _PATIENCE = (2.0, 1e-3), 6
+# Where the data are explained and so many repairs in a row bring no atom's worth of free entropy, trouble will not go away: too many atoms,
+# or a wrong prior.
+_PATIENCE = 6
 # What an atom that is put right brings, at least, as a share of 1/N.
 _WORTH = 0.2
 
@@ -49,20 +49,20 @@ Go = Callable[..., Progress]
 def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int) -> tuple[Progress, Any]:
     """From a run that has not started to the best state found, and whether there is still trouble in it (None: nobody looked).
 
-    `go(run, n, looser)` allows every instance n more iterations, until its level settles to `looser` tolerances.
+    `go(run, n, looser)` allows every instance n more iterations, until its level settles (to `looser` tolerances, if given).
     """
     if not model.solver.repair:
         return go(run, max_iterations), None
     if share_unknown(problem) < _STRONG_HINT:
         run = go(run, max_iterations)
         return run, _inspect(model, observed, problem, run).found.trouble
-    looser = _LOOSER if model.matrix == "none" else 1.0
+    looser = _LOOSER if model.matrix == "none" else None
     run = go(run, _FIRST_RUN, looser)
     verdict = _inspect(model, observed, problem, run)
     kept, best = run, verdict
     in_vain = np.zeros(len(run.iteration), int)
     for k in range(_REPAIRS):
-        hopeless = np.asarray(best.explained) & (in_vain >= _PATIENCE)
+        hopeless = np.asarray(best.found.explained) & (in_vain >= _PATIENCE)
         again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.found.trouble) & ~hopeless
         if not again.any():
             break
@@ -95,16 +95,13 @@ def share_unknown(problem: Problem) -> float:
 class _Verdict(NamedTuple):
     found: Checks
     free_entropy: Any
-    explained: Any
 
 
 @partial(jax.jit, static_argnums=0)
 def _inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
     def one(observed: Observed, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
-        known = informed(data, run.state)
-        explained = jnp.median(run.state.square) < _EXPLAINED[0] * known.noise + _EXPLAINED[1] * data_power(known)
-        return _Verdict(checks(known, run.state), -model.solver.cost(data, run.state), explained)
+        return _Verdict(checks(informed(data, run.state), run.state), -model.solver.cost(data, run.state))
 
     return mapped(one)(observed, run)
 
@@ -116,7 +113,7 @@ def _repair(model: Model, observed: Observed, problem: Problem, run: Progress, f
         mended = mend(data, run.state, found, slow)
         state = jax.tree.map(lambda new, old: jnp.where(again, new, old), mended, run.state)
         change = jnp.where(again, jnp.inf, 0.0).astype(run.change.dtype)
-        return run._replace(state=state, change=change, epoch_start=run.iteration)
+        return run._replace(state=state, change=change, moved=change, epoch_start=run.iteration)
 
     return mapped(one)(observed, run, found, again)
 
@@ -161,6 +158,7 @@ def _reorder(run: Progress, place: Any, sign: Any, moved: Any) -> Progress:
             X=X._replace(mean=X.mean[place] * sign[:, None], variance=X.variance[place]),
             nonzeros=plain.nonzeros[place],
         )
-        return run._replace(state=state, change=jnp.where(moved, jnp.inf, run.change), epoch_start=run.iteration)
+        change = jnp.where(moved, jnp.inf, run.change)
+        return run._replace(state=state, change=change, moved=change, epoch_start=run.iteration)
 
     return mapped(one)(run, place, sign, moved)

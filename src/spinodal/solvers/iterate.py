@@ -18,8 +18,7 @@ from .data import Data
 from .learning import informed
 from .state import State
 
-# The level is compared with its running mean, which forgets at this rate, and with itself this many iterations ago: the first forgives a
-# level that goes on fluctuating, the second one that fell steeply until lately.
+# The level is compared with its running mean, which forgets at this rate, and with itself this many iterations ago.
 _FORGET, _AGO = 0.9, (5, 10)
 # Adaptive damping: the share of the new value falls by this factor when the cost rises, and recovers by the other.
 _BACK_OFF, _RECOVER = 0.5, 1.1
@@ -48,6 +47,7 @@ class Progress(NamedTuple):
     best_level: Any
     smoothed: Any
     change: Any
+    moved: Any
     cost: Any
     step_size: Any
     iteration: Any
@@ -69,6 +69,7 @@ def begin(state: State, max_iterations: int, damping: float, keep_best: bool) ->
         infinity,
         infinity,
         infinity,
+        infinity,
         Pair(infinity, infinity),
         step_size,
         zero,
@@ -85,9 +86,11 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
     typical = jnp.median(state.level)
     log_level = jnp.log(typical)
     smoothed = jnp.where(first, log_level + 1, _FORGET * run.smoothed + (1 - _FORGET) * log_level)
-    change = jnp.minimum(jnp.abs(log_level - smoothed), _moved(run, log_level))
+    change = jnp.abs(log_level - smoothed)
+    moved = _moved(run, log_level)
     # Nothing settles while the noise level is still falling.
-    change = jnp.where(is_hot(informed(data, state), state), jnp.maximum(change, 1), change)
+    hot = is_hot(informed(data, state), state)
+    change, moved = (jnp.where(hot, jnp.maximum(value, 1), value) for value in (change, moved))
     if state.learned is not None:
         drift = jnp.minimum(state.learned.drift, 1) / _RESTLESS
         change = jnp.where(jnp.isfinite(change), jnp.maximum(change, drift), change)
@@ -111,6 +114,7 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
         best_level=best_level,
         smoothed=smoothed,
         change=change,
+        moved=moved,
         cost=cost,
         step_size=step_size,
         iteration=run.iteration + 1,
@@ -124,18 +128,34 @@ def _moved(run: Progress, log_level: Any) -> Any:
     return jnp.where(run.state.age >= max(_AGO), jnp.stack(distance).max(), jnp.inf)
 
 
-def going(run: Progress, limit: Any, tolerance: Any) -> Any:
+class Tolerance(NamedTuple):
+    """When the level has settled: near its running mean or, if a number is given, near where it was lately.
+
+    The second says so sooner after a steep fall; the first gives slow signals, which the level does not see, time to catch up.
+    """
+
+    mean: Any
+    lately: Any = -1.0
+
+    @classmethod
+    def of(cls, tolerance: float, looser: float | None = None) -> Tolerance:
+        """A tolerance to end with or, if it is to be so many times looser, one that is in a hurry."""
+        return cls(tolerance) if looser is None else cls(looser * tolerance, looser * tolerance)
+
+
+def going(run: Progress, limit: Any, tolerance: Tolerance) -> Any:
     """Whether a run has iterations left, has not settled, and is still finite."""
     healthy = jnp.isfinite(run.change) | (run.iteration == run.epoch_start)
-    return (run.iteration < limit) & (run.change > tolerance) & healthy
+    settled = (run.change <= tolerance.mean) | (run.moved <= tolerance.lately)
+    return (run.iteration < limit) & ~settled & healthy
 
 
-def iterate(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Any) -> Progress:
+def iterate(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Tolerance) -> Progress:
     """Advance until the level settles, something is no longer finite, or iteration `limit` is reached."""
     return jax.lax.while_loop(lambda run: going(run, limit, tolerance), lambda run: advance(solver, data, run), run)
 
 
-def iterate_together(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Any) -> Progress:
+def iterate_together(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Tolerance) -> Progress:
     """The same for a batch (a leading axis on everything), instance by instance the same numbers.
 
     While all instances are going nothing needs to be held back; only then does each stop at its own iteration.

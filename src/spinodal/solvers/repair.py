@@ -1,9 +1,9 @@
 """What goes wrong without the truth to look at, and what to do about it.
 
 A wrong fixed point shows itself: two atoms are copies of each other, an atom is used by (almost) no signal or far more than the prior
-allows, the signals that lack an atom keep residuals along one direction, or two atoms span the right plane with the wrong axes, so that
-signals use both where one would do. Faulty atoms are started again from what the data say is missing; then X is forgotten and the
-iterations begin again from the repaired F.
+allows, the signals that lack an atom keep residuals along one direction, two atoms span the right plane with the wrong axes, so that
+signals use both where one would do, or residuals stay far above the noise. Faulty atoms are started again from what the data say is
+missing; then X is forgotten and the iterations begin again from the repaired F.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ..priors.base import Moments
 from .annealing import heated
 from .data import Data
-from .state import State, rescaled, unknown_signals
+from .state import State, data_power, rescaled, unknown_signals
 
 # Two atoms with a cosine above this are copies.
 _COPY = 0.9
@@ -33,16 +33,19 @@ _SIGMAS = 5.0
 _TOGETHER = 6.0
 # Where more than this share of the atoms are such, the state is frozen as a whole, and pairs are not what is wrong.
 _FROZEN = 0.1
+# Data are explained if half of the signals have squared residuals below this many noise levels, or this share of the data's power.
+_NOISES, _SHARE = 20.0, 1e-3
 # Restarted atoms begin with this share of their prior variance.
 _RESTART_VARIANCE = 0.5
 
 
 class Checks(NamedTuple):
-    """Which atoms to start again and in which directions (columns), and whether the state can be trusted."""
+    """Which atoms to start again and in which directions (columns), whether the state can't be trusted, whether it fits the data at all."""
 
     restart: Any
     fresh: Any
     trouble: Any
+    explained: Any
 
 
 class Missing(NamedTuple):
@@ -60,7 +63,8 @@ def checks(data: Data, state: State) -> Checks:
     copies = copied_atoms(state)
     mixed, axes = mixed_atoms(data, state)
     restart = copies
-    trouble = ~jnp.all(jnp.isfinite(state.F.mean)) | (missing.count > 0) | jnp.any(mixed)
+    explained = jnp.median(state.square) < _NOISES * data.noise + _SHARE * data_power(data)
+    trouble = ~jnp.all(jnp.isfinite(state.F.mean)) | (missing.count > 0) | jnp.any(mixed) | ~explained
     rho = getattr(data.prior.X, "rho", None)
     if rho is not None:
         expected = rho * P
@@ -75,7 +79,7 @@ def checks(data: Data, state: State) -> Checks:
     restart |= (place < jnp.where(jnp.any(mixed), missing.count, jnp.maximum(missing.count, 1))) & ~mixed
     rank = jnp.clip(jnp.cumsum(restart) - 1, 0, M - 1)
     fresh = jnp.where(mixed & ~restart, axes, missing.directions[:, rank])
-    return Checks(restart | mixed, fresh, trouble)
+    return Checks(restart | mixed, fresh, trouble, explained)
 
 
 def copied_atoms(state: State) -> Any:

@@ -9,7 +9,7 @@ import jax
 
 from ..problem import Observed, Problem
 from .data import Data, make_data
-from .iterate import Progress, begin, going, iterate, iterate_together
+from .iterate import Progress, Tolerance, begin, going, iterate, iterate_together
 
 
 class Model(NamedTuple):
@@ -36,7 +36,7 @@ def begin_batch(model: Model, observed: Observed, problem: Problem, keys: Any, m
 
 @partial(jax.jit, static_argnums=0, donate_argnums=3)
 def run_batch(
-    model: Model, observed: Observed, problem: Problem, run: Progress, limit: Any, goal: Any, tolerance: Any
+    model: Model, observed: Observed, problem: Problem, run: Progress, limit: Any, goal: Any, tolerance: Tolerance
 ) -> tuple[Progress, Any]:
     """Advance every instance to its `limit`, and say which could go on to their `goal`."""
     data = jax.vmap(lambda observed: model.data(observed, problem))(observed)

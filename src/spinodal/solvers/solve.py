@@ -17,7 +17,7 @@ from ..problem import Observed, Problem
 from .amp import AMP
 from .door import check_memory, check_observed
 from .epochs import search
-from .iterate import STATUSES, Progress, Trace
+from .iterate import STATUSES, Progress, Tolerance, Trace
 from .learning import Parameters, informed, parameters
 from .runs import Model, begin_batch, mapped, run_batch
 from .state import data_power, rescaled
@@ -105,9 +105,9 @@ def _solve_batch(
 ) -> Solution:
     keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(observed.Y.shape[0]))
 
-    def go(run: Progress, allowed: int, looser: float = 1.0) -> Progress:
+    def go(run: Progress, allowed: int, looser: float | None = None) -> Progress:
         """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched."""
-        settled = looser * tolerance
+        settled = Tolerance.of(tolerance, looser)
         goal = jnp.minimum(run.iteration + allowed, max_iterations)
         stride = allowed if progress is None else _PROGRESS_STRIDE
         while True:

@@ -1,0 +1,90 @@
+"""How many signals dictionary learning needs as the number of atoms grows: the smallest pi at which nine of ten instances are learned.
+
+`python -m benchmarks frontier --rho 0.1 --sizes 100 200` walks down (or up) in pi until fewer than nine in ten are learned, all instances
+of a point in one batch, and appends each point to results/frontier.csv. Meant for a GPU: on two CPU cores a point that fails takes minutes
+at N = 100 already. `--draw` draws what the file holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import spinodal as sp
+from spinodal.figures import BLUE, GREY, ORANGE, VERMILION, _figure
+
+LONG = True  # runs only when named
+RATIOS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.5, 7.5)
+ALPHA, NOISE, ENOUGH, ANGLE, FIRST_SEED = 0.5, 1e-8, 0.9, 1e-4, 500
+RESULTS = Path(__file__).parent / "results" / "frontier.csv"
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
+COLOURS = {0.05: BLUE, 0.1: ORANGE, 0.2: VERMILION}
+
+
+def attempt(problem: sp.Problem, n: int, instances: int) -> tuple[int, np.ndarray]:
+    """How many of so many instances are learned, every atom, and the iterations of each."""
+    drawn = [sp.sample(problem, n, seed=FIRST_SEED + k) for k in range(instances)]
+    Y = np.stack([instance.observed.Y for instance in drawn])
+    solution = sp.solve(sp.Observed(Y, None, None), problem, n_atoms=n, seed=FIRST_SEED)
+    angles = [sp.score(sp.Pair(solution.mean.F[k], solution.mean.X[k]), one.truth).angle.max() for k, one in enumerate(drawn)]
+    return int(np.sum(np.array(angles) < ANGLE)), solution.iterations
+
+
+def walk(rho: float, n: int, instances: int, first: float) -> None:
+    """From the first ratio of pi to the spinodal down while enough are learned, or up until enough are."""
+    spinodal = float(sp.spinodal(sp.Problem.sparse(alpha=ALPHA, pi=1.0, rho=rho, noise_variance=NOISE)))
+    place, seen = RATIOS.index(first), set[int]()
+    while 0 <= place < len(RATIOS) and place not in seen:
+        seen.add(place)
+        P = round(RATIOS[place] * spinodal * n)
+        problem = sp.Problem.sparse(alpha=ALPHA, pi=P / n, rho=rho, noise_variance=NOISE)
+        solved, iterations = attempt(problem, n, instances)
+        row = (rho, n, RATIOS[place], P, solved, instances, iterations.min(), iterations.max())
+        print(f"rho = {rho:g}, N = {n}, {RATIOS[place]:g} spinodals: {solved} of {instances}, {row[6]}-{row[7]} iterations", flush=True)
+        with RESULTS.open("a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(row)
+        place += -1 if solved >= ENOUGH * instances else 1
+
+
+def draw() -> None:
+    """Filled: at least nine in ten learned. Open: fewer. The line: the fewest signals that were enough."""
+    rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(RESULTS.open())]
+    figure, axes = _figure(9.6, 3.6, 1, 3, sharey=True)
+    for axis, (rho, colour) in zip(axes, COLOURS.items(), strict=True):
+        here = [row for row in rows if row["rho"] == rho]
+        for row in here:
+            share = row["solved"] / row["instances"]
+            axis.plot(row["N"], row["spinodals"], "o", ms=8, mfc=colour if share >= ENOUGH else "white", mec=colour)
+            if 0 < share < 1:
+                label = f" {row['solved']:.0f}/{row['instances']:.0f}"
+                axis.annotate(label, (row["N"], row["spinodals"]), xytext=(7, -2), textcoords="offset points", fontsize=8, va="top")
+        sizes = sorted({row["N"] for row in here})
+        enough = [min(r["spinodals"] for r in here if r["N"] == n and r["solved"] >= ENOUGH * r["instances"]) for n in sizes]
+        axis.plot(sizes, enough, color=colour, lw=1)
+        axis.axhline(1, color=GREY, ls=":")
+        axis.set(xscale="log", yscale="log", xlabel="atoms N", title=rf"$\rho$ = {rho:g}", ylim=(0.9, 9), xlim=(80, 1200))
+        axis.set_xticks([100, 200, 400, 800], ["100", "200", "400", "800"])
+        axis.set_yticks([1, 1.5, 2, 3, 4, 6, 8], ["1", "1.5", "2", "3", "4", "6", "8"])
+        axis.minorticks_off()
+    axes[0].set_ylabel(r"signals per atom $\pi$, in spinodals")
+    axes[0].annotate("spinodal", (85, 1.02), fontsize=8, color=GREY)
+    figure.savefig(FIGURE, dpi=120)
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks frontier", description=__doc__)
+    parser.add_argument("--rho", type=float, nargs="+", default=sorted(COLOURS))
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100])
+    parser.add_argument("--instances", type=int, default=10)
+    parser.add_argument("--first", type=float, choices=RATIOS, default=2.0, help="pi over the spinodal to begin with")
+    parser.add_argument("--draw", action="store_true", help="only draw the results so far")
+    given = parser.parse_args(arguments)
+    if not given.draw:
+        for rho in given.rho:
+            for n in given.sizes:
+                walk(rho, n, given.instances, given.first)
+    draw()
