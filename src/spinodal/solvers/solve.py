@@ -37,7 +37,7 @@ class Solution(NamedTuple):
     atoms are copies, unused, or used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N).
     free_entropy is the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential. parameters are the
     noise variance and the slab of X that were used: the given ones, or the learned ones where the solver learns. For a batch every field
-    has a leading axis.
+    has a leading axis, and traces are as long as the longest run, NaN where a run had ended.
     """
 
     mean: Pair[Any]
@@ -150,14 +150,10 @@ def _fetch(tree: Any) -> Any:
 
 
 def _fetch_trace(run: Progress) -> Trace:
-    """The trace, of which only the part that was written comes from the device: of a batch the rest can be most of all there is to copy."""
-    size, length = run.trace.level.shape
+    """The trace as far as it was written: of a batch the rest can be most of all there is to copy."""
     longest = int(np.max(run.iteration))
-    written = min(length, 1 << max(longest - 1, 0).bit_length())  # a power of two, so that few sizes are compiled
-    trace = Trace(*(np.full((size, length), np.nan, run.trace.level.dtype) for _ in run.trace))
-    for whole, part in zip(trace, _fetch(_first_columns(run.trace, written)), strict=True):
-        whole[:, :written] = part
-    return trace
+    written = min(run.trace.level.shape[1], 1 << max(longest - 1, 0).bit_length())  # a power of two, so that few sizes are compiled
+    return Trace(*(values[:, :longest] for values in _fetch(_first_columns(run.trace, written))))
 
 
 @partial(jax.jit, static_argnums=1)
