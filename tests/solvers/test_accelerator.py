@@ -16,10 +16,12 @@ from spinodal.solvers import accelerator, messages
 from spinodal.solvers.data import Data, make_data
 from spinodal.solvers.state import State
 
-# Not multiples of a tile; a batch of instances.
+# Not a multiple of a tile; a batch of instances.
 N, M, P, BATCH = 10, 6, 300, 2
 SOLVER = sp.AMP()
-PROBLEM = sp.Problem(alpha=M / N, pi=P / N, prior=Pair(sp.Gaussian(), sp.GaussBernoulli(0.2, 0.3, 1.5)), channel=sp.GaussianNoise(1e-3), eta=0.2)
+PROBLEM = sp.Problem(
+    alpha=M / N, pi=P / N, prior=Pair(sp.Gaussian(), sp.GaussBernoulli(0.2, 0.3, 1.5)), channel=sp.GaussianNoise(1e-3), eta=0.2
+)
 
 
 def run(data: Data) -> State:
@@ -48,7 +50,7 @@ def test_accelerators_compute_what_a_cpu_computes(size: str, data: Data, expecte
     with jax.enable_x64(True):
         monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
         monkeypatch.setattr(messages, "is_large", lambda array: size == "large")
-        monkeypatch.setattr(messages, "can_sweep", lambda array: size == "swept")
+        monkeypatch.setattr(messages, "can_sweep", lambda: size == "swept")
         monkeypatch.setattr(messages, "sweep", partial(accelerator.sweep, interpret=True))
         found = jax.jit(jax.vmap(lambda data: run(data)))(data)
     for name, own, other in zip(State._fields, found, expected, strict=True):
@@ -57,12 +59,12 @@ def test_accelerators_compute_what_a_cpu_computes(size: str, data: Data, expecte
 
 def test_sweep_replaces_and_sums() -> None:
     rng = np.random.default_rng(0)
-    A, B = rng.normal(size=(2, 7, 261))
-    r, c = rng.normal(size=7), rng.normal(size=261)
+    A, B = rng.normal(size=(2, 3, 2100))
+    r, c = rng.normal(size=3), rng.normal(size=2100)
 
     def look(tiles: Any, rows: Any, columns: Any, scalars: Any) -> Any:
         (a, b), (r,), (c,) = tiles, rows, columns
-        return [a * r[:, None] + scalars["s"] * b], [b * c, a * b]
+        return [a * r + scalars["s"] * b], [b * c, a * b]
 
     with jax.enable_x64(True):
         (new,), sums = accelerator.sweep(look, [A, B], [r], [c], {"s": 2.0}, (1, 2), interpret=True)

@@ -139,10 +139,11 @@ def iterate_together(solver: Any, data: Data, run: Progress, limit: Any, toleran
     def unless_done(run: Progress) -> Progress:
         on = going(run, limit, tolerance)
         new = step(data, run, on)
-        held = jax.tree.map(
-            lambda new, old: jnp.where(on.reshape(-1, *(1,) * (new.ndim - 1)), new, old), new._replace(trace=None), run._replace(trace=None)
-        )
-        return held._replace(trace=new.trace)
+
+        def held(new: Any, old: Any) -> Any:
+            return jnp.where(on.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+        return jax.tree.map(held, new._replace(trace=run.trace), run)._replace(trace=new.trace)
 
     run = jax.lax.while_loop(lambda run: jnp.all(going(run, limit, tolerance)), lambda run: step(data, run), run)
     return jax.lax.while_loop(lambda run: jnp.any(going(run, limit, tolerance)), unless_done, run)

@@ -174,14 +174,13 @@ def _pass(
                 count, lambda *old: (tally(*old), power(raw) / k**2), lambda *old: (nonzeros, nonzeros), raw, towards_X
             )
             said = to_matrix(raw)._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
-        elif rules.structure is RowColumn and data.mask is None and hasattr(data.prior.X, "posterior_and_slab") and can_sweep(raw.mean):
+        elif rules.structure is RowColumn and data.mask is None and hasattr(data.prior.X, "posterior_and_slab") and can_sweep():
             # All else that reads the old X comes first, so that the new one can take its place without a copy.
             raw, towards_X, out, product = jax.lax.optimization_barrier((raw, towards_X, out, product))
             new, said, nonzeros = _sweep(rules, data, F.squares, raw, k, out, learns, step_size, towards_X)
         else:
             said = to_matrix(raw)
-            counted = lambda _: tally(raw, towards_X)
-            nonzeros = only_if(count, counted, nonzeros) if is_large(raw.mean) else tally(raw, towards_X)
+            nonzeros = only_if(count, lambda _: tally(raw, towards_X), nonzeros) if is_large(raw.mean) else tally(raw, towards_X)
             raw, towards_X, out, said, product, nonzeros = jax.lax.optimization_barrier((raw, towards_X, out, said, product, nonzeros))
             new = denoise(raw, towards_X)
     sums = ForMatrix(said.precision, said.echo, None if product is None else product / k, nonzeros, said.power)
@@ -195,16 +194,15 @@ def _sweep(
 
     def look(tiles: Any, rows: Any, columns: Any, scalars: Any) -> Any:
         mean, variance, towards_X = tiles
-        *squares, k = rows
+        *squares, inverse = rows
         prior, step_size = scalars
-        inverse = 1 / k[:, None]
         old = Moments(mean * inverse, variance * inverse**2)
         a, b = _with_old_signals(rules, data, Squares(*squares), old.mean, columns, learns, towards_X)
         posterior, nonzero = prior.posterior_and_slab(a, b)
         terms = [values * weights for values, weights in RowColumn.terms(Moments(mean, variance), *columns)]
         return mix(old, posterior, step_size), [*terms, nonzero]
 
-    new, (*sums, nonzeros) = sweep(look, [*raw, towards_X], [*squares, k], out.weights, (data.prior.X, step_size), (2, 4))
+    new, (*sums, nonzeros) = sweep(look, [*raw, towards_X], [*squares, 1 / k], out.weights, (data.prior.X, step_size), (2, 4))
     return Moments(*new), ToMatrix(*(value / k**2 for value in RowColumn.of_sums(data, sums))), nonzeros
 
 

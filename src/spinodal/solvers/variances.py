@@ -137,7 +137,7 @@ class RowColumn:
     def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
         M, N, _ = data.sizes
         rate = M / N * data.seen_by_signal
-        return Precision(F.mean2[:, None] * (rate * inverse), F.variance[:, None] * (rate * g2))
+        return Precision(F.mean2[..., None] * (rate * inverse), F.variance[..., None] * (rate * g2))
 
     @staticmethod
     def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> ToMatrix:
