@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import partial
 from typing import Any
 
@@ -71,6 +72,18 @@ def test_sweep_replaces_and_sums() -> None:
     np.testing.assert_allclose(new, A * r[:, None] + 2 * B)
     np.testing.assert_allclose(sums[0], B @ c)
     np.testing.assert_allclose(sums[1], (A * B).sum(axis=1))
+
+
+@pytest.mark.parametrize("most", [0, 2**20])
+def test_results_come_whole_with_and_without_pinned_memory(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    solve_module = importlib.import_module("spinodal.solvers.solve")
+    tree = {"a": np.arange(12.0).reshape(3, 4), "b": (np.array([True, False]), None)}
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(solve_module, "_MOST_PINNED", most)
+    with jax.enable_x64(True):
+        found = solve_module._fetch(jax.tree.map(jnp.asarray, tree))
+    jax.tree.map(np.testing.assert_array_equal, found, tree)
+    assert jax.tree.all(jax.tree.map(lambda own, given: isinstance(own, np.ndarray) and own.dtype == given.dtype, found, tree))
 
 
 def test_the_quick_posterior_is_the_posterior() -> None:

@@ -55,18 +55,19 @@ def sweep(
 ) -> tuple[list[Any], list[Any]]:
     """`look` at every entry of some matrices of one shape: new values for the first of them, written in place, and sums along the rows.
 
-    `rows` and `columns` are vectors with an entry for each row or column, `scalars` a pytree. `counts` says how many arrays are replaced
-    and how many sums there are. `interpret` runs it on any machine, slowly.
+    `rows` and `columns` are vectors with an entry for each row or column, `scalars` a pytree of them. `counts` says how many arrays are
+    replaced and how many sums there are. `interpret` runs it on any machine, slowly.
     """
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
     values, tree = jax.tree.flatten(scalars)
-    inputs = [*arrays, *rows, *columns, *(jnp.reshape(value, 1) for value in values)]
     (height, width), dtype = arrays[0].shape, arrays[0].dtype
+    inputs = [*arrays, *rows, *columns, *(jnp.asarray(value, dtype).reshape(1) for value in values)]
     new, sums = counts
-    tiles = min(_TILES, pl.cdiv(width, _TILE))
-    pieces = pl.cdiv(width, tiles * _TILE)
+    needed = pl.cdiv(width, _TILE)
+    pieces = pl.cdiv(needed, _TILES)
+    tiles = pl.cdiv(needed, pieces)
 
     def kernel(*references: Any) -> None:
         split = iter(references)

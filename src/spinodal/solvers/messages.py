@@ -174,7 +174,7 @@ def _pass(
                 count, lambda *old: (tally(*old), power(raw) / k**2), lambda *old: (nonzeros, nonzeros), raw, towards_X
             )
             said = to_matrix(raw)._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
-        elif rules.structure is RowColumn and data.mask is None and hasattr(data.prior.X, "posterior_and_slab") and can_sweep():
+        elif _sweeps(rules, data):
             # All else that reads the old X comes first, so that the new one can take its place without a copy.
             raw, towards_X, out, product = jax.lax.optimization_barrier((raw, towards_X, out, product))
             new, said, nonzeros = _sweep(rules, data, F.squares, raw, k, out, learns, step_size, towards_X)
@@ -185,6 +185,12 @@ def _pass(
             new = denoise(raw, towards_X)
     sums = ForMatrix(said.precision, said.echo, None if product is None else product / k, nonzeros, said.power)
     return new, out._replace(level=_by_signal(out.level, data.sizes[2]), square=_by_signal(out.square, data.sizes[2]), onsager=None), sums
+
+
+def _sweeps(rules: Rules, data: Data) -> bool:
+    """Whether one look at X does it all: on some GPUs, where every signal is seen as a whole and the prior knows the quick way."""
+    scalars = all(jnp.ndim(leaf) == 0 for leaf in jax.tree.leaves(data.prior.X))
+    return rules.structure is RowColumn and data.mask is None and scalars and hasattr(data.prior.X, "posterior_and_slab") and can_sweep()
 
 
 def _sweep(
