@@ -74,7 +74,7 @@ def test_the_trace_covers_the_iterations_and_no_more(name: str) -> None:
     for k, length in enumerate(solution.iterations):
         assert 1 <= length <= LIMIT
         for values in solution.trace:
-            assert values.shape == (INSTANCES, LIMIT)
+            assert values.shape == (INSTANCES, max(solution.iterations))
             assert np.all(np.isfinite(values[k, :length]))
             assert np.all(np.isnan(values[k, length:]))
 

@@ -93,9 +93,11 @@ class GaussBernoulli(Prior):
     def _odds_against(self, a: Any, b: Any) -> Any:
         """(1 - p)/p for the probability p that the entry is not zero: one exponential and one root, the cheapest way on any machine."""
         spread = 1 + a * self.variance
-        exponent = (a * self.mean**2 / 2 - b * self.mean - b**2 * self.variance / 2) / spread
-        largest = jnp.log(jnp.finfo(jnp.result_type(exponent)).max) / 2  # so that the odds stay finite
-        return (1 - self.rho) / self.rho * jnp.sqrt(spread) * jnp.exp(jnp.minimum(exponent, largest))
+        return self._odds_of(jnp.sqrt(spread), (a * self.mean**2 / 2 - b * self.mean - b**2 * self.variance / 2) / spread)
+
+    def _odds_of(self, root: Any, exponent: Any) -> Any:
+        largest = float(np.log(np.finfo(jnp.result_type(exponent)).max)) / 2  # so that the odds stay finite
+        return (1 - self.rho) / self.rho * root * jnp.exp(jnp.minimum(exponent, largest))
 
     def slab_probability(self, a: Any, b: Any) -> Any:
         """Posterior probability that the entry is not zero."""
@@ -106,6 +108,15 @@ class GaussBernoulli(Prior):
         against = self._odds_against(a, b)
         value, whole = self.mean + self.variance * b, (1 + a * self.variance) * (1 + against)
         return Moments(value / whole, (self.variance + value * (against * value / whole)) / whole)
+
+    def posterior_and_slab(self, a: Any, b: Any) -> tuple[Moments, Any]:
+        """`posterior` and `slab_probability` with one root, one exponential and one division: all else is quick in double precision."""
+        spread = 1 + a * self.variance
+        root = jax.lax.rsqrt(spread)
+        shrink = root**2
+        against = self._odds_of(root * spread, ((a * self.mean**2 - b**2 * self.variance) / 2 - b * self.mean) * shrink)
+        p, value = 1 / (1 + against), (self.mean + self.variance * b) * shrink
+        return Moments(p * value, p * (self.variance * shrink + against * p * value**2)), p
 
     def sample(self, key: Any, shape: tuple[int, ...]) -> Any:
         which, value = jax.random.split(key)

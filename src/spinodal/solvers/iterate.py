@@ -79,8 +79,8 @@ def begin(state: State, max_iterations: int, damping: float, keep_best: bool) ->
     )
 
 
-def advance(solver: Any, data: Data, run: Progress) -> Progress:
-    """One damped iteration with its bookkeeping."""
+def advance(solver: Any, data: Data, run: Progress, written: Any = True) -> Progress:
+    """One damped iteration with its bookkeeping, in the trace only if `written`."""
     first = run.state.age == 0
     state = solver.step(data, run.state, run.step_size)
     typical = jnp.median(state.level)
@@ -101,7 +101,8 @@ def advance(solver: Any, data: Data, run: Progress) -> Progress:
         best = jax.tree.map(lambda new, kept: jnp.where(better, new, kept), state, best)
         best_level = jnp.where(better, measured, best_level)
     record = Trace(jnp.mean(state.square), typical, 1 - run.step_size, change)
-    trace = Trace(*(values.at[run.iteration].set(value) for values, value in zip(run.trace, record, strict=True)))
+    place = jnp.where(written, run.iteration, run.trace.level.size)  # beyond the end nothing is written
+    trace = Trace(*(values.at[place].set(value, mode="drop") for values, value in zip(run.trace, record, strict=True)))
     step_size, cost = run.step_size, run.cost
     if solver.adaptive:
         now = solver.cost(data, state)
@@ -161,5 +162,15 @@ def iterate_together(solver: Any, data: Data, run: Progress, limit: Any, toleran
     While all instances are going nothing needs to be held back; only then does each stop at its own iteration.
     """
     step = jax.vmap(partial(advance, solver))
+
+    def unless_done(run: Progress) -> Progress:
+        on = going(run, limit, tolerance)
+        new = step(data, run, on)
+
+        def held(new: Any, old: Any) -> Any:
+            return jnp.where(on.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+        return jax.tree.map(held, new._replace(trace=run.trace), run)._replace(trace=new.trace)
+
     run = jax.lax.while_loop(lambda run: jnp.all(going(run, limit, tolerance)), lambda run: step(data, run), run)
-    return jax.vmap(lambda data, run, limit: iterate(solver, data, run, limit, tolerance))(data, run, limit)
+    return jax.lax.while_loop(lambda run: jnp.any(going(run, limit, tolerance)), unless_done, run)

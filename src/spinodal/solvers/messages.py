@@ -7,24 +7,21 @@ Y, X and its variance, and g, is one block.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..priors.base import Moments
+from .accelerator import can_sweep, is_large, only_if, sweep
 from .data import Data
 from .state import State, mix, rescaled
-from .variances import ToMatrix, over_signals, power
+from .variances import RowColumn, Squares, ToMatrix, over_signals, power
 
 # Iterations between two counts of the nonzeros (and so between two gauge steps): scales drift slowly.
 _COUNT_EVERY = 4
 # Most signals in a block on a CPU; accelerators take all at once.
 _WIDEST = 1024
-# An accelerator counts the nonzeros at every iteration, needed or not, unless X has more entries than this: then looking at it takes
-# longer than waiting for a branch.
-_WORTH_A_WAIT = 10**7
 
 
 class Rules(NamedTuple):
@@ -57,6 +54,11 @@ class Residual(NamedTuple):
     level: Any
     square: Any
     onsager: Any
+
+    @property
+    def weights(self) -> tuple[Any, Any]:
+        """1/V, and the measured square of g."""
+        return 1 / self.level, self.square / self.level**2
 
 
 class Signals(NamedTuple):
@@ -119,13 +121,13 @@ def _kept(rules: Rules, precision: Any, echo: Any) -> Any:
 
 def message_to_signals(rules: Rules, data: Data, F: Matrix, X: Any, out: Residual, learns: Learns) -> tuple[Any, Any]:
     """(a, b) for every entry of X: a = 1/Sigma_R^2 and b = R/Sigma_R^2, Eqs. (13) and (15) of KMZ13. X is the mean alone."""
-    return _with_old_signals(rules, data, F, X, out, learns, F.transposed @ out.g)
+    return _with_old_signals(rules, data, F.squares, X, out.weights, learns, F.transposed @ out.g)
 
 
-def _with_old_signals(rules: Rules, data: Data, F: Matrix, X: Any, out: Residual, learns: Learns, product: Any) -> tuple[Any, Any]:
+def _with_old_signals(rules: Rules, data: Data, squares: Any, X: Any, weights: Any, learns: Learns, product: Any) -> tuple[Any, Any]:
     """The message of which the matrix product is known."""
-    a, echo = rules.structure.to_signals(data, F.squares, 1 / out.level, out.square / out.level**2)
-    return a, product / _root_N(data) + _kept(rules, a, echo if learns.F else 0) * X
+    a, echo = rules.structure.to_signals(data, squares, *weights)
+    return a, product * (1 / _root_N(data)) + _kept(rules, a, echo if learns.F else 0) * X
 
 
 def message_to_matrix(rules: Rules, data: Data, F: Any, sums: ForMatrix, learns: Learns) -> tuple[Any, Any]:
@@ -144,15 +146,20 @@ def _pass(
     k = state.scale if rules.structure.local else jnp.ones((), data.Y.dtype)  # applied already where the sums do not know the atoms
     squares = type(F.squares)(*(value / k**2 for value in F.squares))
     out = residual(rules, data, F.mean / k, squares, raw, state.g, state.noise, learns)
-    said = ToMatrix(*(value / k**2 for value in rules.structure.to_matrix(data, raw, 1 / out.level, out.square / out.level**2)))
-    product = out.g @ raw.mean.T / k if learns.F and data.known is None else None
+    product = out.g @ raw.mean.T if learns.F and data.known is None else None
+
+    def to_matrix(raw: Moments) -> ToMatrix:
+        return ToMatrix(*(value / k**2 for value in rules.structure.to_matrix(data, raw, *out.weights)))
+
     new, nonzeros = raw, jnp.zeros_like(state.nonzeros)
-    if learns.X:
+    if not learns.X:
+        said = to_matrix(raw)
+    else:
         towards_X = F.transposed @ out.g
         inverse = (1 / k)[..., None]
 
         def message(raw: Moments, towards_X: Any) -> tuple[Any, Any]:
-            return _with_old_signals(rules, data, F, raw.mean * inverse, out, learns, towards_X)
+            return _with_old_signals(rules, data, F.squares, raw.mean * inverse, out.weights, learns, towards_X)
 
         def tally(raw: Moments, towards_X: Any) -> Any:
             return expected_nonzeros(data, *message(raw, towards_X))
@@ -166,20 +173,43 @@ def _pass(
             nonzeros, use = jax.lax.cond(
                 count, lambda *old: (tally(*old), power(raw) / k**2), lambda *old: (nonzeros, nonzeros), raw, towards_X
             )
-            said = said._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
+            said = to_matrix(raw)._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
+        elif _sweeps(rules, data):
+            # All else that reads the old X comes first, so that the new one can take its place without a copy.
+            raw, towards_X, out, product = jax.lax.optimization_barrier((raw, towards_X, out, product))
+            new, said, nonzeros = _sweep(rules, data, F.squares, raw, k, out, learns, step_size, towards_X)
         else:
-            counted = partial(tally, raw, towards_X)
-            nonzeros = _if(count, counted, nonzeros) if raw.mean.size > _WORTH_A_WAIT else counted()
-            # All that reads the old X comes first, so that the new one can take its place without a copy.
+            said = to_matrix(raw)
+            nonzeros = only_if(count, lambda _: tally(raw, towards_X), nonzeros) if is_large(raw.mean) else tally(raw, towards_X)
             raw, towards_X, out, said, product, nonzeros = jax.lax.optimization_barrier((raw, towards_X, out, said, product, nonzeros))
             new = denoise(raw, towards_X)
-    sums = ForMatrix(said.precision, said.echo, product, nonzeros, said.power)
+    sums = ForMatrix(said.precision, said.echo, None if product is None else product / k, nonzeros, said.power)
     return new, out._replace(level=_by_signal(out.level, data.sizes[2]), square=_by_signal(out.square, data.sizes[2]), onsager=None), sums
 
 
-def _if(condition: Any, function: Any, otherwise: Any) -> Any:
-    """`function()` if the condition holds. A loop of no or one turn: of a plain branch the compiler would compute both sides."""
-    return jax.lax.while_loop(lambda carry: carry[0], lambda carry: (jnp.zeros_like(condition), function()), (condition, otherwise))[1]
+def _sweeps(rules: Rules, data: Data) -> bool:
+    """Whether one look at X does it all: on some GPUs, where every signal is seen as a whole and the prior knows the quick way."""
+    scalars = all(jnp.ndim(leaf) == 0 for leaf in jax.tree.leaves(data.prior.X))
+    return rules.structure is RowColumn and data.mask is None and scalars and hasattr(data.prior.X, "posterior_and_slab") and can_sweep()
+
+
+def _sweep(
+    rules: Rules, data: Data, squares: Any, raw: Moments, k: Any, out: Residual, learns: Learns, step_size: Any, towards_X: Any
+) -> tuple[Moments, ToMatrix, Any]:
+    """New X, what the old one says about F, and the expected nonzeros, in one look at X."""
+
+    def look(tiles: Any, rows: Any, columns: Any, scalars: Any) -> Any:
+        mean, variance, towards_X = tiles
+        *squares, inverse = rows
+        prior, step_size = scalars
+        old = Moments(mean * inverse, variance * inverse**2)
+        a, b = _with_old_signals(rules, data, Squares(*squares), old.mean, columns, learns, towards_X)
+        posterior, nonzero = prior.posterior_and_slab(a, b)
+        terms = [values * weights for values, weights in RowColumn.terms(Moments(mean, variance), *columns)]
+        return mix(old, posterior, step_size), [*terms, nonzero]
+
+    new, (*sums, nonzeros) = sweep(look, [*raw, towards_X], [*squares, 1 / k], out.weights, (data.prior.X, step_size), (2, 4))
+    return Moments(*new), ToMatrix(*(value / k**2 for value in RowColumn.of_sums(data, sums))), nonzeros
 
 
 def _by_signal(values: Any, P: int) -> Any:
@@ -294,7 +324,7 @@ def free_entropy(rules: Rules, data: Data, state: State, learns: Learns = BOTH) 
     a, b = message_to_signals(rules, data, matrix, X.mean, out, learns)
     cost = jnp.sum(divergence(data.prior.X, a, b, data.prior.X.posterior(a, b)))
     if learns.F and data.known is None:
-        precision, echo, _ = rules.structure.to_matrix(data, X, 1 / out.level, out.square / out.level**2)
+        precision, echo, _ = rules.structure.to_matrix(data, X, *out.weights)
         a, b = message_to_matrix(rules, data, F.mean, ForMatrix(precision, echo, out.g @ X.mean.T, None, None), learns)
         total = data.with_side(a, b)
         posterior = data.prior.F.posterior(*total)

@@ -26,6 +26,8 @@ from .state import data_power, rescaled
 _WORSE_THAN_NOTHING = 1.5
 # Arrays fetched from the device at a time.
 _FETCHERS = 4
+# Bytes of results that are fetched through pinned memory; more of it would take longer to get than it saves.
+_MOST_PINNED = 2**28
 # Iterations between two calls of a progress callback.
 _PROGRESS_STRIDE = 10
 
@@ -37,7 +39,7 @@ class Solution(NamedTuple):
     atoms are copies, unused, or used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N).
     free_entropy is the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential. parameters are the
     noise variance and the slab of X that were used: the given ones, or the learned ones where the solver learns. For a batch every field
-    has a leading axis.
+    has a leading axis, and traces are as long as the longest run, NaN where a run had ended.
     """
 
     mean: Pair[Any]
@@ -103,7 +105,7 @@ def solve(
 def _solve_batch(
     model: Model, observed: Observed, problem: Problem, max_iterations: int, tolerance: float, seed: int, progress: Any
 ) -> Solution:
-    keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(observed.Y.shape[0]))
+    keys = _keys(jax.random.key(seed), observed.Y.shape[0])
 
     def go(run: Progress, allowed: int, looser: float | None = None) -> Progress:
         """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched."""
@@ -122,6 +124,12 @@ def _solve_batch(
     return _solution(model, observed, problem, run, trouble, tolerance)
 
 
+@partial(jax.jit, static_argnums=1)
+def _keys(key: Any, count: int) -> Any:
+    """A key for each instance, the same whatever their number."""
+    return jax.vmap(lambda k: jax.random.fold_in(key, k))(jnp.arange(count))
+
+
 def _best_of(solution: Solution, restarts: int) -> Solution:
     """Of each `restarts` solutions in a row the best: one that converged, if any did, of the highest free entropy."""
     status, phi = (np.reshape(value, (-1, restarts)) for value in (solution.status, solution.free_entropy))
@@ -130,8 +138,7 @@ def _best_of(solution: Solution, restarts: int) -> Solution:
 
 
 def _solution(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: float) -> Solution:
-    trace = _fetch_trace(run)
-    solution = _fetch(_conclude(model, observed, problem, run, trouble, tolerance))
+    solution, trace = _fetch((_conclude(model, observed, problem, run, trouble, tolerance), _written(run)))
     lost = np.array(STATUSES)[solution.status] == "diverged"
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
@@ -140,24 +147,27 @@ def _solution(model: Model, observed: Observed, problem: Problem, run: Progress,
         best = _fetch(_conclude(model, observed, problem, run._replace(state=state), trouble, tolerance))
         solution = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), solution, best)
         solution = solution._replace(status=np.where(lost, STATUSES.index("diverged"), solution.status))
-    return solution._replace(status=np.array(STATUSES)[solution.status], trace=trace)
+    longest = np.max(solution.iterations)
+    return solution._replace(status=np.array(STATUSES)[solution.status], trace=Trace(*(values[:, :longest] for values in trace)))
 
 
 def _fetch(tree: Any) -> Any:
-    """Arrays from the device, several at a time: one core alone does not fill the memory of the host as fast as the device sends."""
+    """Arrays from the device, several at a time: one core alone does not fill the memory of the host as fast as the device sends.
+
+    A GPU sends to memory that the system has pinned, from where it is copied: at the pace of the bus, and not of page faults.
+    """
+    to_numpy: Any = np.asarray
+    if jax.default_backend() == "gpu" and sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) < _MOST_PINNED:
+        tree = jax.device_put(tree, jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host"))
+        to_numpy = np.array
     with ThreadPoolExecutor(_FETCHERS) as pool:
-        return jax.tree.unflatten(jax.tree.structure(tree), pool.map(np.asarray, jax.tree.leaves(tree)))
+        return jax.tree.unflatten(jax.tree.structure(tree), pool.map(to_numpy, jax.tree.leaves(tree)))
 
 
-def _fetch_trace(run: Progress) -> Trace:
-    """The trace, of which only the part that was written comes from the device: of a batch the rest can be most of all there is to copy."""
-    size, length = run.trace.level.shape
+def _written(run: Progress) -> Trace:
+    """The trace as far as it was written, or a little further: of a batch the rest can be most of all there is to copy."""
     longest = int(np.max(run.iteration))
-    written = min(length, 1 << max(longest - 1, 0).bit_length())  # a power of two, so that few sizes are compiled
-    trace = Trace(*(np.full((size, length), np.nan, run.trace.level.dtype) for _ in run.trace))
-    for whole, part in zip(trace, _fetch(_first_columns(run.trace, written)), strict=True):
-        whole[:, :written] = part
-    return trace
+    return _first_columns(run.trace, min(run.trace.level.shape[1], 1 << max(longest - 1, 0).bit_length()))  # few sizes are compiled
 
 
 @partial(jax.jit, static_argnums=1)

@@ -137,14 +137,24 @@ class RowColumn:
     def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
         M, N, _ = data.sizes
         rate = M / N * data.seen_by_signal
-        return Precision(F.mean2[:, None] * (rate * inverse), F.variance[:, None] * (rate * g2))
+        return Precision(F.mean2[..., None] * (rate * inverse), F.variance[..., None] * (rate * g2))
 
     @staticmethod
     def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> ToMatrix:
-        N = X.mean.shape[0]
+        return RowColumn.of_sums(data, over_signals(*RowColumn.terms(X, inverse, g2)))
+
+    @staticmethod
+    def terms(X: Moments, inverse: Any, g2: Any) -> tuple[tuple[Any, Any], ...]:
+        """What is to be summed over signals for the message to F: arrays and weights."""
         square, ones = X.mean**2, jnp.ones_like(inverse)
-        precision, echo, *both = over_signals((square, inverse / N), (X.variance, g2 / N), (square, ones), (X.variance, ones))
-        return ToMatrix(precision * data.seen_by_row, echo * data.seen_by_row, sum(both))
+        return (square, inverse), (X.variance, g2), (square + X.variance, ones)
+
+    @staticmethod
+    def of_sums(data: Data, sums: Sequence[Any]) -> ToMatrix:
+        """The message to F from those sums."""
+        precision, echo, power = sums
+        share = data.seen_by_row / data.sizes[1]
+        return ToMatrix(precision * share, echo * share, power)
 
 
 class Entry:
