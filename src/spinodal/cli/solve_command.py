@@ -19,15 +19,12 @@ from ..pair import Pair
 from ..priors import GaussBernoulli, Gaussian
 from ..problem import Problem
 from ..scoring import scale_floor, score
-from ..solvers import AMP, MUAMP, BiGAMP, Lasso, RelaxedBP, Solution
+from ..solvers import AMP, METHODS, Solution
 from ..solvers import solve as run_solver
 from ..solvers.door import check_observed
 from ..theory import amp_mse
 from . import output
 from .parsing import number
-
-METHODS: dict[str, Any] = {"amp": AMP, "relaxed-bp": RelaxedBP, "mu-amp": MUAMP, "big-amp": BiGAMP, "lasso": Lasso}
-
 
 # What a parameter that is to be estimated is called by the solver.
 _LEARNED = {"rho": "rho", "delta": "noise", "eta": "eta"}

@@ -8,4 +8,7 @@ from .mu_amp import MUAMP
 from .relaxed_bp import RelaxedBP
 from .solve import Solution, solve
 
-__all__ = ["AMP", "STATUSES", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "Trace", "solve"]
+# The methods by the names that the command line and the specs of sweeps use.
+METHODS = {"amp": AMP, "relaxed-bp": RelaxedBP, "mu-amp": MUAMP, "big-amp": BiGAMP, "lasso": Lasso}
+
+__all__ = ["AMP", "METHODS", "STATUSES", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "Trace", "solve"]

@@ -47,7 +47,7 @@ def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Prog
     """
     if not model.solver.repair:
         return go(run, max_iterations), None
-    if share_unknown(problem) < _STRONG_HINT:
+    if is_strong(problem):
         run = go(run, max_iterations)
         return run, _inspect(model, observed, problem, run).found.trouble
     looser = _LOOSER if model.matrix == "none" else 1.0
@@ -77,9 +77,14 @@ def cooling_time(k: int) -> int:
 
 
 def share_unknown(problem: Problem) -> float:
-    """The share of F's power that F' leaves unknown: 0 for a known matrix, 1 without F'."""
-    power, eta = float(problem.prior.F.second_moment()), float(problem.eta)
-    return 1.0 if np.isinf(eta) else eta / (eta + power)
+    """The share of F's power that F' leaves unknown: 0 for a known matrix, 1 without F'. Of a batch, the largest."""
+    power, eta = np.asarray(problem.prior.F.second_moment()), np.asarray(problem.eta)
+    return float(np.max(1 - power / (power + eta)))  # eta = inf leaves everything
+
+
+def is_strong(problem: Problem) -> bool:
+    """Whether F' holds the atoms apart, so that nothing needs repair."""
+    return share_unknown(problem) < _STRONG_HINT
 
 
 class _Verdict(NamedTuple):
@@ -89,23 +94,23 @@ class _Verdict(NamedTuple):
 
 @partial(jax.jit, static_argnums=0)
 def _inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
-    def one(observed: Observed, run: Progress) -> _Verdict:
+    def one(observed: Observed, problem: Problem, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
         return _Verdict(checks(informed(data, run.state), run.state), -model.solver.cost(data, run.state))
 
-    return mapped(one)(observed, run)
+    return mapped(one)(observed, problem, run)
 
 
 @partial(jax.jit, static_argnums=0)
 def _repair(model: Model, observed: Observed, problem: Problem, run: Progress, found: Checks, again: Any, slow: Any) -> Progress:
-    def one(observed: Observed, run: Progress, found: Checks, again: Any) -> Progress:
+    def one(observed: Observed, problem: Problem, run: Progress, found: Checks, again: Any) -> Progress:
         data = informed(model.data(observed, problem), run.state)
         mended = mend(data, run.state, found, slow)
         state = jax.tree.map(lambda new, old: jnp.where(again, new, old), mended, run.state)
         change = jnp.where(again, jnp.inf, 0.0).astype(run.change.dtype)
         return run._replace(state=state, change=change, epoch_start=run.iteration)
 
-    return mapped(one)(observed, run, found, again)
+    return mapped(one)(observed, problem, run, found, again)
 
 
 @jax.jit
@@ -135,7 +140,7 @@ def _in_order(model: Model, observed: Observed, problem: Problem, run: Progress)
 
 @partial(jax.jit, static_argnums=0)
 def _overlap_with_hint(model: Model, observed: Observed, problem: Problem, F: Any) -> Any:
-    return mapped(lambda observed, F: F.T @ model.data(observed, problem).start.mean)(observed, F)
+    return mapped(lambda observed, problem, F: F.T @ model.data(observed, problem).start.mean)(observed, problem, F)
 
 
 @jax.jit

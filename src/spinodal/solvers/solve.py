@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from ..pair import Pair
 from ..problem import Observed, Problem
 from .amp import AMP
 from .door import check_memory, check_observed
-from .epochs import search
+from .epochs import is_strong, search
 from .iterate import STATUSES, Progress, Trace
 from .learning import Parameters, informed, parameters
 from .runs import Model, begin_batch, mapped, run_batch
@@ -52,59 +52,100 @@ class Solution(NamedTuple):
 
 def solve(
     observed: Observed,
-    problem: Problem,
+    problem: Problem | Sequence[Problem],
     solver: Any = None,
     *,
     n_atoms: int | None = None,
     max_iterations: int = 10_000,
     tolerance: float = 3e-4,
     restarts: int = 1,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     dtype: Any = np.float64,
     progress: Callable[[int, float, float], None] | None = None,
 ) -> Solution:
     """Recover F and X from Y (and F' and a mask, where given): the means and variances of the posterior, Eq. (4) of KMZ13.
 
     `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means
-    a batch of instances, solved together. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
+    a batch of instances, solved together; each may have its own problem (of one kind) and its own seed. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
     and free entropy is returned. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
     """
     solver = AMP() if solver is None else solver
     if not (hasattr(solver, "estimate") or hasattr(solver, "step")) or isinstance(solver, type):
         raise InputError(f"solver must be an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle object, but {solver!r} was given.")
-    observed, N, matrix = check_observed(observed, problem, n_atoms)
+    problems = _of_one_kind(problem) if isinstance(problem, (list, tuple)) else [problem]
+    observed, N, matrix = check_observed(observed, problems[0], n_atoms)
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
     check_count("restarts", restarts)
     if restarts > 1 and matrix != "none":
         raise InputError(f"restarts must be 1 where F_prime says where to start, but {restarts} was given.")
-    check_count("seed", seed, 0)
+    seeds = [int(each) for each in seed] if isinstance(seed, (list, tuple, np.ndarray)) else [seed]
+    for each in seeds:
+        check_count("seed", each, 0)
+    batched = np.ndim(observed.Y) == 3
+    size = len(observed.Y) if batched else 1
+    for name, given in (("problem", problems), ("seed", seeds)):
+        if len(given) not in (1, size):
+            raise InputError(f"{name} must be one, or one for each of the {size} instances, but {len(given)} were given.")
     check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
     check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize)
-    batched = np.ndim(observed.Y) == 3
     if not batched:
         observed = jax.tree.map(lambda value: value[None], observed)
     if hasattr(solver, "estimate"):
-        solution = solver.estimate(observed, problem)
+        solution = _estimate_each(solver, observed, problems)
         solution = jax.tree.map(lambda value: value.astype(dtype) if value.dtype.kind == "f" else value, solution)
     else:
         # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
         with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"):
-            problem = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
+            keys = _keys(seeds, size, restarts)
+            together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves]), *problems)
+            together = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape[1:])), together)
             observed = jax.tree.map(lambda value: jnp.asarray(value) if value.dtype == bool else jnp.asarray(value, dtype), observed)
             model = Model(solver, N, matrix, np.dtype(dtype).name)
-            observed = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), observed) if restarts > 1 else observed
-            solution = _solve_batch(model, observed, problem, max_iterations, tolerance, seed, progress)
+            if restarts > 1:
+                observed, together = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), (observed, together))
+            solution = _solve_batch(model, observed, together, keys, max_iterations, tolerance, progress)
             solution = _best_of(solution, restarts)
     return solution if batched else jax.tree.map(lambda value: value[0], solution)
 
 
-def _solve_batch(
-    model: Model, observed: Observed, problem: Problem, max_iterations: int, tolerance: float, seed: int, progress: Any
-) -> Solution:
-    keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(observed.Y.shape[0]))
+def _of_one_kind(problems: Sequence[Problem]) -> list[Problem]:
+    """Problems that one compiled run can serve: the same priors up to their numbers, and F known in the same way."""
+    problems = list(problems)
+    if not problems or not all(isinstance(problem, Problem) for problem in problems):
+        raise InputError(f"problem must be a Problem or a list of them, but {problems!r} was given.")
+    kinds = {(jax.tree.structure(problem), problem.eta == 0, bool(np.isinf(problem.eta)), is_strong(problem)) for problem in problems}
+    if len(kinds) > 1:
+        raise InputError(
+            f"problem must hold problems of one kind (priors; eta zero, small, large or infinite), but there are {len(kinds)} kinds."
+        )
+    return problems
 
+
+def _keys(seeds: list[int], size: int, restarts: int) -> Any:
+    """A random key for every start. An instance with a seed of its own has the keys it would have alone."""
+    if len(seeds) == 1:
+        return jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seeds[0]), k))(jnp.arange(size * restarts))
+    return jax.vmap(lambda seed, k: jax.random.fold_in(jax.random.key(seed), k))(
+        jnp.repeat(jnp.asarray(seeds), restarts), jnp.tile(jnp.arange(restarts), size)
+    )
+
+
+def _estimate_each(solver: Any, observed: Observed, problems: list[Problem]) -> Solution:
+    """The solution of a method that does not iterate here, instance by instance where the problems differ."""
+    if len(problems) == 1:
+        return solver.estimate(observed, problems[0])
+    parts = [
+        solver.estimate(jax.tree.map(lambda value, k=k: value[k : k + 1], observed), problem)  # type: ignore[misc]
+        for k, problem in enumerate(problems)
+    ]
+    return jax.tree.map(lambda *values: np.concatenate(values), *parts)
+
+
+def _solve_batch(
+    model: Model, observed: Observed, problem: Problem, keys: Any, max_iterations: int, tolerance: float, progress: Any
+) -> Solution:
     def go(run: Progress, allowed: int, looser: float = 1.0) -> Progress:
         """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched."""
         settled = looser * tolerance
@@ -169,7 +210,7 @@ def _first_columns(trace: Trace, count: int) -> Trace:
 def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: Any) -> Solution:
     """The estimates, residuals, free entropies, and statuses as indices into STATUSES; the trace is fetched apart."""
 
-    def one(observed: Observed, run: Progress, trouble: Any) -> Solution:
+    def one(observed: Observed, problem: Problem, run: Progress, trouble: Any) -> Solution:
         data, solver = informed(model.data(observed, problem), run.state), model.solver
         state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
@@ -197,4 +238,4 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
             parameters(data),
         )
 
-    return mapped(one)(observed, run, trouble)
+    return mapped(one)(observed, problem, run, trouble)
