@@ -101,7 +101,7 @@ def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> 
 
 
 def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) -> Instance:
-    """One draw of each of several problems of the same shape and kind, each from its own seed, stacked: what `sample` draws, to rounding."""
+    """A draw of each of several problems of one shape and kind, each from its own seed, stacked: what `sample` gives, to rounding."""
     first = problems[0]
     shape = first.sizes(n), _side_kind(first.eta), float(first.channel.observed_fraction) < 1
     with jax.enable_x64(True):

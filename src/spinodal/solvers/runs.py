@@ -42,7 +42,7 @@ def run_batch(
     data = jax.vmap(model.data)(observed, problem)
     if data.Y.shape[0] > 1 and jax.default_backend() == "cpu":
         # One after another: each stays in cache, stops when it is done, and has the numbers it would have alone.
-        run = jax.lax.map(lambda each: iterate(model.solver, *each, tolerance), (data, run, limit))
+        run = jax.lax.map(lambda each: iterate(model.solver, each[0], each[1], each[2], tolerance), (data, run, limit))
     elif data.Y.shape[0] > 1:
         run = iterate_together(model.solver, data, run, limit, tolerance)
     else:

@@ -66,21 +66,22 @@ def solve(
     """Recover F and X from Y (and F' and a mask, where given): the means and variances of the posterior, Eq. (4) of KMZ13.
 
     `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means
-    a batch of instances, solved together; each may have its own problem (of one kind) and its own seed. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
+    a batch of instances, solved together; each may have its own problem (of one kind) and its own seed. `solver` is an
+    AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
     and free entropy is returned. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
     """
     solver = AMP() if solver is None else solver
     if not (hasattr(solver, "estimate") or hasattr(solver, "step")) or isinstance(solver, type):
         raise InputError(f"solver must be an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle object, but {solver!r} was given.")
-    problems = _of_one_kind(problem) if isinstance(problem, (list, tuple)) else [problem]
+    problems: list[Problem] = _of_one_kind(problem) if isinstance(problem, (list, tuple)) else [problem]  # type: ignore[list-item]
     observed, N, matrix = check_observed(observed, problems[0], n_atoms)
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
     check_count("restarts", restarts)
     if restarts > 1 and matrix != "none":
         raise InputError(f"restarts must be 1 where F_prime says where to start, but {restarts} was given.")
-    seeds = [int(each) for each in seed] if isinstance(seed, (list, tuple, np.ndarray)) else [seed]
+    seeds: list[int] = list(seed) if isinstance(seed, (list, tuple, np.ndarray)) else [seed]  # type: ignore[list-item]
     for each in seeds:
         check_count("seed", each, 0)
     batched = np.ndim(observed.Y) == 3
@@ -136,10 +137,7 @@ def _estimate_each(solver: Any, observed: Observed, problems: list[Problem]) -> 
     """The solution of a method that does not iterate here, instance by instance where the problems differ."""
     if len(problems) == 1:
         return solver.estimate(observed, problems[0])
-    parts = [
-        solver.estimate(jax.tree.map(lambda value, k=k: value[k : k + 1], observed), problem)  # type: ignore[misc]
-        for k, problem in enumerate(problems)
-    ]
+    parts = [solver.estimate(jax.tree.map(lambda value, k=k: value[k : k + 1], observed), problem) for k, problem in enumerate(problems)]
     return jax.tree.map(lambda *values: np.concatenate(values), *parts)
 
 

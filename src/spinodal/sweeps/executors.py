@@ -40,7 +40,7 @@ def cores() -> int:
 
 
 class InProcess:
-    """This process. On a CPU a thread for each core, since most of an iteration keeps one core busy; on an accelerator one batch at a time."""
+    """This process. On a CPU a thread for each core, since an iteration keeps hardly more than one busy; on an accelerator one alone."""
 
     def __init__(self, workers: int | None = None) -> None:
         import jax

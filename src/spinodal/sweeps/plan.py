@@ -23,7 +23,7 @@ _DIGITS = 16
 
 
 class Point(NamedTuple):
-    """One solve: which design of the spec, the numbers of its problem, its size, which draw of it, which solver, the seed of its instance."""
+    """One solve: which design of the spec, the numbers of its problem, its size, which draw of it, which solver, the seed of the draw."""
 
     id: str
     design: int
@@ -76,7 +76,7 @@ def make_plan(spec: Spec) -> Plan:
             for solver in range(len(spec.solvers)):
                 group = groups.setdefault((*problem.sizes(N), solver, *kind), [])
                 group += [_point(spec, numbers, design, N, solver, instance) for instance in range(spec.instances)]
-    batches = []
+    batches: list[Batch] = []
     for points in groups.values():
         width = -(-len(points) // -(-len(points) // spec.batch))
         for start in range(0, len(points), width):

@@ -87,7 +87,7 @@ def parse_spec(text: str, *, name: str = "sweep") -> Spec:
     seed = _count(given, "seed", 0, low=0)
     prior = {side: _prior(side, given.get("prior", {}).get(side)) for side in _checked_prior(given)}
     axes, designs = _grid(given["grid"], prior) if "grid" in given else (None, _random(given["random"], prior, seed))
-    options = {"max_iterations": _count(given, "max_iterations", 10_000), "restarts": _count(given, "restarts", 1)}
+    options: dict[str, Any] = {"max_iterations": _count(given, "max_iterations", 10_000), "restarts": _count(given, "restarts", 1)}
     options["tolerance"] = _number("tolerance", given.get("tolerance", 3e-4))
     dtype = given.get("dtype", "float64")
     check_choice("dtype", dtype, ("float64", "float32"))
@@ -220,8 +220,7 @@ def _values(name: str, value: Any) -> tuple[float, ...]:
     if isinstance(value, dict):
         _known(name, value, _INTERVAL)
         low, high, log = _interval(name, value)
-        count = value.get("count")
-        check_count(f"{name}.count", count, 2)
+        count = _count(value, "count", 0, low=2)
         return tuple(float(x) for x in (np.geomspace if log else np.linspace)(low, high, count))
     values = value if isinstance(value, list) else [value]
     if not values:
