@@ -142,12 +142,17 @@ class Dask:
 
 
 def _from_dask(future: Any, batch: Batch, where: str) -> Done:
-    if future.status == "finished":
+    """The result of a future that was done once. If the worker that holds it has died since, Dask computes it again: that is waited for."""
+    from concurrent.futures import CancelledError
+
+    try:
         done: Done = future.result()
         return done
-    if future.status == "error":
-        return _given_up(batch, f"{type(future.exception()).__name__}: {future.exception()}")
-    raise InputError(f"the scheduler must stay, but {where} was lost; what was finished is in the ledger, and the sweep can be resumed.")
+    except (CancelledError, OSError):
+        complaint = f"the scheduler must stay, but {where} was lost; what was finished is in the ledger, and the sweep can be resumed."
+        raise InputError(complaint) from None
+    except Exception as error:  # a batch that takes its workers with it, or that can't be sent
+        return _given_up(batch, f"{type(error).__name__}: {error}")
 
 
 def _given_up(batch: Batch, reason: str) -> Done:
