@@ -146,7 +146,7 @@ def watched(case: Case, Y: np.ndarray, F: np.ndarray) -> Curve:
         keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(0), k))(jnp.arange(1))
         curve = Curve(F)
 
-        def go(run: Progress, allowed: int, looser: float = 1.0) -> Progress:
+        def go(run: Progress, allowed: int, looser: float, _: Any) -> Progress:
             goal = jnp.minimum(run.iteration + allowed, MAX_ITERATIONS)
             while True:
                 limit = jnp.minimum(goal, run.iteration + STRIDE)

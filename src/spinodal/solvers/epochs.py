@@ -40,35 +40,65 @@ _LOOSER = 100.0
 Go = Callable[..., Progress]
 
 
-def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int) -> tuple[Progress, Any]:
+class Place(NamedTuple):
+    """Where a search stands while a run goes on: the stage, the number of the repair, and what is kept meanwhile.
+
+    That is the best state so far with its verdict during repairs, and the verdict alone after them.
+    """
+
+    stage: str = "first"
+    repair: int = 0
+    kept: Any = None
+
+
+def search(
+    model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int, place: Place | None = None
+) -> tuple[Progress, Any]:
     """From a run that has not started to the best state found, and whether there is still trouble in it (None: nobody looked).
 
-    `go(run, n, looser)` allows every instance n more iterations, until its level settles to `looser` tolerances.
+    `go(run, n, looser, place)` allows every instance n more iterations, until its level settles to `looser` tolerances. A search that was
+    interrupted goes on from the `place` and run that its `go` was last given.
     """
+    place = place or Place()
     if not model.solver.repair:
-        return go(run, max_iterations), None
+        return go(run, max_iterations, 1.0, place), None
     if is_strong(problem):
-        run = go(run, max_iterations)
-        return run, _inspect(model, observed, problem, run).found.trouble
+        run = go(run, max_iterations, 1.0, place)
+        return run, inspect(model, observed, problem, run).found.trouble
+    if place.stage in ("first", "repair"):
+        run, best = _mended(model, observed, problem, go, run, max_iterations, place)
+        place = Place("settle", kept=best)
+    best = place.kept
+    if place.stage == "settle":
+        run = go(run, _RUN, 1.0, place)  # where the last run ended before it had settled
+        run, moved = _in_order(model, observed, problem, run) if model.matrix == "noisy" else (run, False)
+        if not moved:
+            return run, best.found.trouble
+    return go(run, _AFTER_ORDERING, 1.0, Place("order", kept=best)), best.found.trouble
+
+
+def _mended(
+    model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int, place: Place
+) -> tuple[Progress, _Verdict]:
+    """The first run and its repairs: the best of them, with the iterations and trace of all."""
     looser = _LOOSER if model.matrix == "none" else 1.0
-    run = go(run, _FIRST_RUN, looser)
-    verdict = _inspect(model, observed, problem, run)
-    kept, best = run, verdict
-    for k in range(_REPAIRS):
+    run = go(run, _FIRST_RUN, looser, place)
+    verdict = inspect(model, observed, problem, run)
+    kept, best, first = run, verdict, 0
+    if place.stage == "repair":
+        kept, best = _keep_better(place.kept, (run, verdict))
+        first = place.repair + 1
+    for k in range(first, _REPAIRS):
         again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.found.trouble)
         if not again.any():
             break
         heat = model.solver.anneal != 0 and (model.matrix == "none" or k >= _REHEAT_FROM)
         slow = cooling_time(k) if heat else 0
-        run = go(_repair(model, observed, problem, run, verdict.found, jnp.asarray(again), slow), slow + _RUN, looser)
-        verdict = _inspect(model, observed, problem, run)
+        mended = _repair(model, observed, problem, run, verdict.found, again, slow)
+        run = go(mended, slow + _RUN, looser, Place("repair", k, (kept, best)))
+        verdict = inspect(model, observed, problem, run)
         kept, best = _keep_better((kept, best), (run, verdict))
-    kept = go(kept._replace(iteration=run.iteration, trace=run.trace), _RUN)  # where the last run ended before it had settled
-    if model.matrix == "noisy":
-        kept, moved = _in_order(model, observed, problem, kept)
-        if moved:
-            kept = go(kept, _AFTER_ORDERING)
-    return kept, best.found.trouble
+    return kept._replace(iteration=run.iteration, trace=run.trace), best
 
 
 def cooling_time(k: int) -> int:
@@ -93,7 +123,7 @@ class _Verdict(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=0)
-def _inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
+def inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
     def one(observed: Observed, problem: Problem, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
         return _Verdict(checks(informed(data, run.state), run.state), -model.solver.cost(data, run.state))
@@ -135,7 +165,7 @@ def _in_order(model: Model, observed: Observed, problem: Problem, run: Progress)
     moved = (place != np.arange(N)).any(axis=1) | (sign < 0).any(axis=1)
     if not moved.any():
         return run, False
-    return _reorder(run, jnp.asarray(place), jnp.asarray(sign, run.state.g.dtype), jnp.asarray(moved)), True
+    return _reorder(run, place, sign.astype(run.state.g.dtype), moved), True
 
 
 @partial(jax.jit, static_argnums=0)

@@ -208,7 +208,9 @@ def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learn
     matrix = prepare(rules, data, state.F)
     count = counts_now(state)
     step_X = jnp.where(state.age == 0, 1, step_size)  # the first estimate of X replaces nothing, so it is taken whole
-    width = _block_width(P) if rules.structure.local and jax.default_backend() == "cpu" else P
+    # Devices that share the signals have a block each already.
+    alone = jax.sharding.get_abstract_mesh().empty
+    width = _block_width(P) if rules.structure.local and alone and jax.default_backend() == "cpu" else P
 
     def one_pass(state: State, block: Signals) -> tuple[Signals, ForMatrix]:
         part = data._replace(Y=block.Y, mask=block.mask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -15,11 +16,13 @@ from ..errors import InputError, check, check_choice, check_count
 from ..pair import Pair
 from ..problem import Observed, Problem
 from .amp import AMP
+from .checkpoint import Checkpoint, fingerprint
 from .door import check_memory, check_observed
-from .epochs import is_strong, search
+from .epochs import Place, is_strong, search
 from .iterate import STATUSES, Progress, Trace
 from .learning import Parameters, informed, parameters
 from .runs import Model, begin_batch, mapped, run_batch
+from .sharding import Placement, gathered
 from .state import data_power, rescaled
 
 # A run that explains Y this much worse than X = 0 would has come apart.
@@ -62,6 +65,9 @@ def solve(
     seed: int | Sequence[int] = 0,
     dtype: Any = np.float64,
     progress: Callable[[int, float, float], None] | None = None,
+    checkpoint: str | Path | None = None,
+    every: int = 100,
+    mesh: Any = None,
 ) -> Solution:
     """Recover F and X from Y (and F' and a mask, where given): the means and variances of the posterior, Eq. (4) of KMZ13.
 
@@ -70,6 +76,9 @@ def solve(
     AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
     and free entropy is returned. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
+
+    `checkpoint` is a file that the whole state is written to after `every` iterations; if it is there already, the solve goes on from it,
+    to the same numbers. `mesh` is a jax.sharding.Mesh over whose devices the signals are divided.
     """
     solver = AMP() if solver is None else solver
     if not (hasattr(solver, "estimate") or hasattr(solver, "step")) or isinstance(solver, type):
@@ -90,7 +99,11 @@ def solve(
         if len(given) not in (1, size):
             raise InputError(f"{name} must be one, or one for each of the {size} instances, but {len(given)} were given.")
     check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
-    check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize)
+    check_count("every", every)
+    placement = Placement(mesh, observed.Y.shape[-1])
+    check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize, placement.memories)
+    if hasattr(solver, "estimate") and (mesh is not None or checkpoint is not None):
+        raise InputError(f"mesh and checkpoint must be left out with {type(solver).__name__}, which has no iterations to divide or save.")
     if not batched:
         observed = jax.tree.map(lambda value: value[None], observed)
     if hasattr(solver, "estimate"):
@@ -98,15 +111,20 @@ def solve(
         solution = jax.tree.map(lambda value: value.astype(dtype) if value.dtype.kind == "f" else value, solution)
     else:
         # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
-        with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"):
+        with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"), placement.active():
+            saved = None
+            if checkpoint is not None:
+                about = (observed, problems, solver, N, dtype, max_iterations, tolerance, restarts, seeds)
+                saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
             keys = _keys(seeds, size, restarts)
             together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves]), *problems)
             together = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape[1:])), together)
-            observed = jax.tree.map(lambda value: jnp.asarray(value) if value.dtype == bool else jnp.asarray(value, dtype), observed)
+            observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)
+            observed, together, keys = placement.columns(observed), placement.everywhere(together), placement.everywhere(keys)
             model = Model(solver, N, matrix, np.dtype(dtype).name)
             if restarts > 1:
                 observed, together = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), (observed, together))
-            solution = _solve_batch(model, observed, together, keys, max_iterations, tolerance, progress)
+            solution = _solve_batch(model, observed, together, keys, max_iterations, tolerance, progress, placement, saved)
             solution = _best_of(solution, restarts)
     return solution if batched else jax.tree.map(lambda value: value[0], solution)
 
@@ -142,23 +160,41 @@ def _estimate_each(solver: Any, observed: Observed, problems: list[Problem]) -> 
 
 
 def _solve_batch(
-    model: Model, observed: Observed, problem: Problem, keys: Any, max_iterations: int, tolerance: float, progress: Any
+    model: Model,
+    observed: Observed,
+    problem: Problem,
+    keys: Any,
+    max_iterations: int,
+    tolerance: float,
+    progress: Any,
+    placement: Placement,
+    saved: Checkpoint | None,
 ) -> Solution:
-    def go(run: Progress, allowed: int, looser: float = 1.0) -> Progress:
-        """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched."""
+    stride = _PROGRESS_STRIDE if progress is not None else max_iterations
+    stride = stride if saved is None else min(stride, saved.every)
+    start = placement.run(begin_batch(model, observed, problem, keys, max_iterations))
+    place, goal_left = Place(), None
+    if saved is not None and saved.path.exists():
+        place, goal_left, start = saved.load(model, observed, problem, start, placement)
+
+    def go(run: Progress, allowed: int, looser: float, place: Place) -> Progress:
+        """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched or the state saved."""
+        nonlocal goal_left
         settled = looser * tolerance
-        goal = jnp.minimum(run.iteration + allowed, max_iterations)
-        stride = allowed if progress is None else _PROGRESS_STRIDE
+        goal = jnp.minimum(run.iteration + allowed, max_iterations) if goal_left is None else goal_left
+        goal_left = None  # of a run that was interrupted
         while True:
             run, unfinished = run_batch(model, observed, problem, run, jnp.minimum(goal, run.iteration + stride), goal, settled)
             if progress is not None:
                 last = np.asarray(run.iteration).max() - 1
                 progress(int(last) + 1, float(np.nanmean(run.trace.residual[:, last])), float(np.nanmean(run.trace.damping[:, last])))
+            if saved is not None:
+                saved.offer(place, goal, run)
             if not np.any(unfinished):
                 return run
 
-    run, trouble = search(model, observed, problem, go, begin_batch(model, observed, problem, keys, max_iterations), max_iterations)
-    return _solution(model, observed, problem, run, trouble, tolerance)
+    run, trouble = search(model, observed, problem, go, start, max_iterations, place)
+    return _solution(model, observed, problem, run, trouble, tolerance, keys)
 
 
 def _best_of(solution: Solution, restarts: int) -> Solution:
@@ -168,14 +204,13 @@ def _best_of(solution: Solution, restarts: int) -> Solution:
     return jax.tree.map(lambda value: value[best], solution) if restarts > 1 else solution
 
 
-def _solution(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: float) -> Solution:
+def _solution(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: float, keys: Any) -> Solution:
     trace = _fetch_trace(run)
     solution = _fetch(_conclude(model, observed, problem, run, trouble, tolerance))
     lost = np.array(STATUSES)[solution.status] == "diverged"
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
-        size = observed.Y.shape[0]
-        state = run.best or begin_batch(model, observed, problem, jax.random.split(jax.random.key(0), size), run.trace.level.shape[1]).state
+        state = run.best or begin_batch(model, observed, problem, keys, run.trace.level.shape[1]).state
         best = _fetch(_conclude(model, observed, problem, run._replace(state=state), trouble, tolerance))
         solution = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), solution, best)
         solution = solution._replace(status=np.where(lost, STATUSES.index("diverged"), solution.status))
@@ -185,7 +220,7 @@ def _solution(model: Model, observed: Observed, problem: Problem, run: Progress,
 def _fetch(tree: Any) -> Any:
     """Arrays from the device, several at a time: one core alone does not fill the memory of the host as fast as the device sends."""
     with ThreadPoolExecutor(_FETCHERS) as pool:
-        return jax.tree.unflatten(jax.tree.structure(tree), pool.map(np.asarray, jax.tree.leaves(tree)))
+        return jax.tree.unflatten(jax.tree.structure(tree), pool.map(np.asarray, jax.tree.leaves(gathered(tree))))
 
 
 def _fetch_trace(run: Progress) -> Trace:
