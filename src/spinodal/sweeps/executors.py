@@ -5,12 +5,14 @@ An executor takes batches and gives them back computed, in any order. `started` 
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -117,7 +119,8 @@ class Dask:
     def map(self, batches: Sequence[Batch], started: Started) -> Iterator[Done]:
         from distributed import Client, LocalCluster, as_completed
 
-        cluster = None
+        cluster, log = None, logging.getLogger("distributed.client")
+        loud = log.level
         try:
             if self.scheduler is None:
                 cluster = LocalCluster(self.workers, threads_per_worker=1, dashboard_address=None, silence_logs="ERROR")
@@ -127,6 +130,7 @@ class Dask:
                 f"scheduler must be the address of a Dask scheduler, but {self.scheduler!r} does not answer ({error})."
             ) from None
         try:
+            log.setLevel(logging.CRITICAL)  # it tells a lost scheduler with a traceback; one sentence is enough
             started([batch.number for batch in batches])
             # Names of its own: a scheduler keeps what it has seen, perhaps from an earlier run of this sweep.
             run = uuid4().hex[:8]
@@ -135,8 +139,9 @@ class Dask:
                 yield _from_dask(future, futures.pop(future), self.name)
                 future.release()
         finally:
-            # The scheduler may be gone: nothing to tell it then.
-            client.close(timeout=_PATIENCE if client.status == "running" else 0)
+            with suppress(OSError, TimeoutError):  # the scheduler may be gone: nothing to tell it then
+                client.close(timeout=_PATIENCE if client.status == "running" else 1)
+            log.setLevel(loud)
             if cluster is not None:
                 cluster.close()
 
