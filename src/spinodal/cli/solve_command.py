@@ -97,6 +97,9 @@ def solve(
     restarts: int,
     seed: int,
     float32: bool,
+    checkpoint: str | None,
+    every: int,
+    devices: int | None,
     out: str,
     as_json: bool,
 ) -> None:
@@ -118,6 +121,8 @@ def solve(
     check_count("restarts", restarts)
     check_count("max_iterations", max_iter)
     check_count("seed", seed, 0)
+    check_count("every", every)
+    mesh = _mesh(devices)
     page = _page(report, atom_shape, M)
     target = output.named_file("out", out, ".npz")
     for name, path in (("out", target), ("report", page)):
@@ -135,6 +140,9 @@ def solve(
             seed=seed,
             dtype=np.float32 if float32 else np.float64,
             progress=progress,
+            checkpoint=checkpoint,
+            every=every,
+            mesh=mesh,
         )
     seconds = time.perf_counter() - started
     if learn:
@@ -167,6 +175,18 @@ def solve(
     _report(result, target, as_json)
     if result["status"] != "converged":
         print(f"spinodal: the run ended as {result['status']}; the best state is in {target}.", file=sys.stderr)
+
+
+def _mesh(devices: int | None) -> Any:
+    """The first so many devices in a row; None for the one that JAX uses by itself."""
+    import jax
+
+    if devices is None:
+        return None
+    check_count("devices", devices)
+    if devices > len(jax.devices()):
+        raise InputError(f"devices must be at most the {len(jax.devices())} that JAX sees here, but {devices} was given.")
+    return jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("signals",))
 
 
 @contextmanager
