@@ -9,7 +9,7 @@ import argparse
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -38,18 +38,37 @@ noise_variance = 1e-8
 """
 
 
-def one_by_one(batches: Any, count: int) -> float:
-    """Seconds for a solve: drawn, solved and scored like the sweep's, each by itself."""
+class Seconds(NamedTuple):
+    """For a solve: by the clock, and of all cores together."""
+
+    wall: float
+    cores: float
+
+    @classmethod
+    def since(cls, started: Seconds, solves: int) -> Seconds:
+        now = cls.now()
+        return cls((now.wall - started.wall) / solves, (now.cores - started.cores) / solves)
+
+    @classmethod
+    def now(cls) -> Seconds:
+        return cls(time.perf_counter(), time.process_time())
+
+    def __str__(self) -> str:
+        return f"{1e3 * self.wall:.1f} ms a solve ({1e3 * self.cores:.1f} ms of the cores)"
+
+
+def one_by_one(batches: Any, count: int) -> Seconds:
+    """A solve drawn, solved and scored like the sweep's, by itself."""
     chosen = [(batch, point) for batch in batches for point in batch.points]
     chosen = chosen[:: max(1, len(chosen) // (count + 1))][: count + 1]
-    started = 0.0
+    started = Seconds.now()
     for k, (batch, point) in enumerate(chosen):
         if k == 1:
-            started = time.perf_counter()  # the first one compiled
+            started = Seconds.now()  # the first one compiled
         problem = problem_of(point.numbers, batch.prior)
         drawn = sp.sample(problem, point.N, seed=point.seed)
         sp.score(sp.solve(drawn.observed, problem, seed=point.seed).mean, drawn.truth)
-    return (time.perf_counter() - started) / (len(chosen) - 1)
+    return Seconds.since(started, len(chosen) - 1)
 
 
 def ledger_seconds(batch: Any, done: Any, directory: Path) -> float:
@@ -84,12 +103,12 @@ def main(words: list[str] | None = None) -> None:
         again = compute(plan.batches[0])
         print(f"first batch {first.seconds:.1f} s, of which compilation {first.seconds - again.seconds:.1f} s")
         (directory / "sweep").mkdir()
-        started = time.perf_counter()
+        started = Seconds.now()
         now = run_sweep(spec, directory / "sweep", executor)
-        together = (time.perf_counter() - started) / now.total
+        together = Seconds.since(started, now.total)
         alone = one_by_one(plan.batches, options.one_by_one)
         (directory / "ledger").mkdir()
         ledger = ledger_seconds(plan.batches[0], again, directory / "ledger")
-        share = ledger * len(plan.batches) / (together * now.total)
-    print(f"one by one {1e3 * alone:.1f} ms a solve, sweep {1e3 * together:.1f} ms ({executor.name}): ratio {alone / together:.2f}")
+        share = ledger * len(plan.batches) / (together.wall * now.total)
+    print(f"one by one {alone}; sweep {together}, {executor.name}: ratio {alone.wall / together.wall:.2f}")
     print(f"ledger {1e3 * ledger:.1f} ms a batch: {100 * share:.2f}% of the sweep; statuses {now.statuses}")
