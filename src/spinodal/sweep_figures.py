@@ -74,8 +74,9 @@ def sweep_figure(dataset: xarray.Dataset, *, x: str = "rho", y: str = "pi", valu
         axis.title.set_fontsize(10)
     drawn[0].set_ylabel(_LABELS.get(y, y))
     figure.colorbar(points, ax=list(drawn), label=_LABELS.get(value, value))
-    if drawn[0].get_legend_handles_labels()[0]:
-        drawn[0].legend(fontsize=7, loc="lower right", framealpha=0.9)
+    handles, names = drawn[0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, names, fontsize=8, loc="outside lower center", ncols=len(handles), frameon=False)
     figure.suptitle(_title(dataset), fontsize=9)
     if theory is not None:
         figure.supxlabel(CAVEAT, fontsize=7, color=GREY)
@@ -84,8 +85,8 @@ def sweep_figure(dataset: xarray.Dataset, *, x: str = "rho", y: str = "pi", valu
 
 def _title(dataset: xarray.Dataset) -> str:
     sizes = ", ".join(str(n) for n in dataset.N.values)
-    parts = [f"N = {sizes}", rf"$\alpha = {', '.join(f'{value:g}' for value in dataset.alpha.values)}$"]
-    parts.append(rf"$\Delta = {', '.join(f'{value:g}' for value in dataset.noise_variance.values)}$")
+    parts = [f"N = {sizes}", rf"$\alpha$ = {', '.join(f'{value:g}' for value in dataset.alpha.values)}"]
+    parts.append(rf"$\Delta$ = {', '.join(f'{value:g}' for value in dataset.noise_variance.values)}")
     return f"{'; '.join(parts)}; {', '.join(map(str, dataset.solver.values))}; {dataset.sizes['instance']} instances a point"
 
 
