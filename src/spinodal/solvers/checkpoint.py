@@ -85,7 +85,9 @@ class Checkpoint:
         place = Place(about["stage"], about["repair"])
         verdict = None if place.stage == "first" else jax.eval_shape(lambda *given: inspect(model, *given), observed, problem, start)
         like = (start, (start, verdict) if place.stage == "repair" else verdict)
-        run, kept = jax.tree.map(jax.numpy.asarray, jax.tree.unflatten(jax.tree.structure(like), leaves))
+        run, kept = jax.tree.unflatten(jax.tree.structure(like), leaves)
         if place.stage == "repair":
-            kept = placement.run(kept[0]), kept[1]
+            kept = placement.run(kept[0]), placement.everywhere(kept[1])
+        elif kept is not None:
+            kept = placement.everywhere(kept)
         return place._replace(kept=kept), goal, placement.run(run)

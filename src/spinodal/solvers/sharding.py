@@ -7,6 +7,7 @@ of F, a few of one number for each atom, and the medians over signals that decid
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import jax
@@ -57,18 +58,24 @@ class Placement:
         )
 
     def everywhere(self, tree: Any) -> Any:
-        return tree if self.mesh is None else jax.tree.map(lambda value: self._put(value, False), tree)
+        """Arrays that every device has whole."""
+        return jax.tree.map(jax.numpy.asarray if self.mesh is None else partial(self._put, by_signal=False), tree)
 
     def run(self, run: Progress) -> Progress:
         """A run with its signals divided."""
         if self.mesh is None:
-            return run
+            return jax.tree.map(jax.numpy.asarray, run)
         return jax.tree.map(self._put, run, divided(run))
 
     def _put(self, value: Any, by_signal: bool) -> Any:
         assert self.mesh is not None
         spec = PartitionSpec(*(None,) * (np.ndim(value) - 1), _SIGNALS) if by_signal else PartitionSpec()
-        return jax.device_put(value, NamedSharding(self.mesh, spec))
+        sharding = NamedSharding(self.mesh, spec)
+        if isinstance(value, jax.Array) and not value.is_fully_addressable:  # shared by several processes already
+            return jax.jit(lambda value: value, out_shardings=sharding)(value)
+        if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(self._put(jax.random.key_data(value), by_signal))
+        return jax.device_put(np.asarray(value), sharding)
 
 
 def divided(run: Progress) -> Any:
