@@ -26,7 +26,7 @@ from .sharding import Placement, gathered
 from .state import data_power, rescaled
 
 # A run that explains Y this much worse than X = 0 would has come apart.
-_WORSE_THAN_NOTHING = 1.5
+WORSE_THAN_NOTHING = 1.5
 # Arrays fetched from the device at a time.
 _FETCHERS = 4
 # Iterations between two calls of a progress callback.
@@ -251,7 +251,7 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
         residual = jnp.mean(error**2) / jnp.mean(data.seen_by_signal)
         phi = -solver.cost(data, state)
         finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(state.X.variance)) & jnp.all(jnp.isfinite(state.F.variance))
-        good = finite & (residual <= _WORSE_THAN_NOTHING * data_power(data) + data.noise)
+        good = finite & (residual <= WORSE_THAN_NOTHING * data_power(data) + data.noise)
         ending = jnp.where(run.change <= tolerance, STATUSES.index("converged"), STATUSES.index("max_iterations"))
         if model.matrix == "none":
             # Without F' an iteration from F = 0 stays there: settled, but nothing was learned.
