@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,8 @@ from ..sweeps import EXECUTORS, Standing, dataset, read_spec, resume_sweep, run_
 from ..sweeps.plan import make_plan
 from . import output
 
+# The exit code of a command that was interrupted.
+INTERRUPTED = 130
 _SUFFIXES = (".nc", ".csv", ".parquet")
 
 
@@ -25,17 +31,27 @@ def _executor(name: str | None, scheduler: str | None, workers: int | None) -> A
     return EXECUTORS[chosen](scheduler=scheduler, workers=workers)
 
 
+@contextmanager
+def _interruptible(directory: Path) -> Iterator[None]:
+    """An interruption ends the process now: threads that compute can't be stopped, and the ledger needs no goodbye."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"spinodal: interrupted; go on with `spinodal sweep resume {directory}`.", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)
+
+
 def run(*, spec: str, out: str, executor: str | None, scheduler: str | None, workers: int | None, as_json: bool) -> None:
     wanted, chosen = read_spec(spec), _executor(executor, scheduler, workers)
     make_plan(wanted)  # refused before a directory is made
     directory = output.writable_directory("out", out)
-    with output.progress_bar(wanted.name) as progress:
+    with _interruptible(directory), output.progress_bar(wanted.name) as progress:
         _report(run_sweep(wanted, directory, chosen, progress), directory, as_json)
 
 
 def resume(*, directory: str, executor: str | None, scheduler: str | None, workers: int | None, retry_failed: bool, as_json: bool) -> None:
     where, chosen = Path(directory), _executor(executor, scheduler, workers)
-    with output.progress_bar("resumed") as progress:
+    with _interruptible(where), output.progress_bar("resumed") as progress:
         _report(resume_sweep(where, chosen, retry_failed=retry_failed, progress=progress), where, as_json)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
@@ -181,6 +182,7 @@ def _windowed(submit: Callable[[Batch], Future[Done]], batches: Sequence[Batch],
 
 def _end_with_parent() -> None:
     """Have this process end when the one that started it does, however that happened."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the parent's to handle
     parent = multiprocessing.parent_process()
     assert parent is not None
 
