@@ -116,7 +116,7 @@ def solve(
             if checkpoint is not None:
                 about = (observed, problems, solver, N, dtype, max_iterations, tolerance, restarts, seeds)
                 saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
-            keys = _keys(seeds, size, restarts)
+            keys = _keys(jnp.asarray(np.asarray(seeds, dtype=np.int64)), size, restarts)
             together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves]), *problems)
             together = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape[1:])), together)
             observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)
@@ -142,13 +142,13 @@ def _of_one_kind(problems: Sequence[Problem]) -> list[Problem]:
     return problems
 
 
-def _keys(seeds: list[int], size: int, restarts: int) -> Any:
+@partial(jax.jit, static_argnums=(1, 2))
+def _keys(seeds: Any, size: int, restarts: int) -> Any:
     """A random key for every start. An instance with a seed of its own has the keys it would have alone."""
-    if len(seeds) == 1:
-        return jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seeds[0]), k))(jnp.arange(size * restarts))
-    return jax.vmap(lambda seed, k: jax.random.fold_in(jax.random.key(seed), k))(
-        jnp.repeat(jnp.asarray(seeds), restarts), jnp.tile(jnp.arange(restarts), size)
-    )
+    own, starts = jnp.broadcast_to(seeds, (size,)), jnp.tile(jnp.arange(restarts), size)
+    if seeds.shape[0] == 1:
+        starts = jnp.arange(size * restarts)
+    return jax.vmap(lambda seed, k: jax.random.fold_in(jax.random.key(seed), k))(jnp.repeat(own, restarts), starts)
 
 
 def _estimate_each(solver: Any, observed: Observed, problems: list[Problem]) -> Solution:
