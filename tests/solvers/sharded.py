@@ -1,8 +1,9 @@
 """Solve instances over several devices, save what came out, count the communication: run by test_sharding in processes of its own,
 since the number of devices of a CPU is chosen before JAX starts.
 
-    python sharded.py OUT.npz CASES DEVICES [PROCESS PROCESSES PORT]      (CASES and DEVICES separated by commas; 0 devices: no mesh)
-    python sharded.py OUT.json collectives DEVICES
+    python sharded.py OUT.npz CASES DEVICES [PROCESS PROCESSES PORT]
+
+CASES and DEVICES are separated by commas; 0 devices means no mesh.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -79,13 +79,11 @@ def main(out: str, what: str, devices: str, *network: str) -> None:
     if network:
         process, count, port = map(int, network)
         jax.distributed.initialize(f"127.0.0.1:{port}", count, process)
-    if what == "collectives":
-        Path(out).write_text(json.dumps(collectives(int(devices))))
-        return
-    arrays: dict[str, Any] = {}
-    for case in what.split(","):
-        for number in devices.split(","):
-            arrays |= solved(case, int(number))
+    counts = [int(number) for number in devices.split(",")]
+    arrays: dict[str, Any] = {} if network else {"collectives": np.array(json.dumps(collectives(max(*counts, 1))))}
+    for case in filter(None, what.split(",")):
+        for number in counts:
+            arrays |= solved(case, number)
     np.savez(out, **arrays)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -11,9 +13,24 @@ import spinodal as sp
 PROBLEMS = [sp.Problem.sparse(alpha=0.6, pi=3.0, rho=rho, noise_variance=noise) for rho, noise in ((0.1, 1e-4), (0.2, 1e-6), (0.15, 1e-2))]
 SEEDS = [3, 5, 8]
 N = 12
+SOLVER = sp.AMP(repair=False)
 
 
 def test_each_instance_has_its_own_problem_and_seed() -> None:
+    """Put in another order, the batch gives the same answers in that order."""
+    drawn = [sp.sample(problem, N, seed=seed).observed for problem, seed in zip(PROBLEMS, SEEDS, strict=True)]
+    solutions = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        observed = jax.tree.map(lambda *each: np.stack(each), *(drawn[k] for k in order))
+        options: dict[str, Any] = {"n_atoms": N, "seed": [SEEDS[k] for k in order], "max_iterations": 60}
+        solutions.append(sp.solve(observed, [PROBLEMS[k] for k in order], SOLVER, **options))
+    for one, other in zip(jax.tree.leaves(solutions[0]), jax.tree.leaves(solutions[1]), strict=True):
+        assert np.array_equal(one[[2, 0, 1]], other, equal_nan=one.dtype.kind == "f")
+    assert len(set(solutions[0].parameters.noise)) == 3
+
+
+@pytest.mark.slow
+def test_in_a_batch_and_alone() -> None:
     drawn = [sp.sample(problem, N, seed=seed).observed for problem, seed in zip(PROBLEMS, SEEDS, strict=True)]
     together = sp.solve(jax.tree.map(lambda *each: np.stack(each), *drawn), PROBLEMS, n_atoms=N, seed=SEEDS, max_iterations=60)
     for k, (observed, problem, seed) in enumerate(zip(drawn, PROBLEMS, SEEDS, strict=True)):

@@ -18,7 +18,7 @@ N = 12
 
 def problem_and_data(eta: float) -> tuple[sp.Problem, sp.Observed]:
     problem = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.2, eta=eta, noise_variance=1e-4)
-    return problem, sp.sample(problem, N, seed=3, batch=2).observed
+    return problem, sp.sample(problem, N, seed=3, batch=1).observed
 
 
 class Interrupted(Exception):
@@ -62,15 +62,17 @@ def test_going_on_is_exact(name: str, tmp_path: Path) -> None:
 def test_another_solve_is_refused(tmp_path: Path) -> None:
     problem, observed = problem_and_data(CASES["weak"][0])
     path = tmp_path / "state.npz"
-    sp.solve(observed, problem, checkpoint=path, max_iterations=20)
+    options: dict[str, Any] = {"checkpoint": path, "n_atoms": N, "max_iterations": CASES["weak"][1]}
+    with pytest.raises(Interrupted):
+        sp.solve(observed, problem, progress=interrupt_after(2), **options)
     was = path.read_bytes()
     other = observed._replace(Y=observed.Y + 1e-12)
     for changed in ((other, problem, {}), (observed, problem.replace(eta=2.1), {}), (observed, problem, {"tolerance": 1e-3})):
         with pytest.raises(sp.InputError, match="of others"):
-            sp.solve(*changed[:2], checkpoint=path, max_iterations=20, **changed[2])
+            sp.solve(*changed[:2], **options, **changed[2])
     path.write_bytes(was[: len(was) // 2])
     with pytest.raises(sp.InputError, match="checkpoint must be a file that a solve wrote"):
-        sp.solve(observed, problem, checkpoint=path, max_iterations=20)
+        sp.solve(observed, problem, **options)
     with pytest.raises(sp.InputError, match=r"ending in \.npz"):
         sp.solve(observed, problem, checkpoint="state.pickle")
     with pytest.raises(sp.InputError, match="no iterations to divide or save"):

@@ -19,7 +19,7 @@ def test_blocks_from_a_file_give_the_numbers_of_solve(tmp_path: Path, observed_f
     problem = STRONG.replace(channel=sp.GaussianNoise(1e-4, observed_fraction))
     observed = sp.sample(problem, N, seed=1).observed
     np.save(tmp_path / "Y.npy", observed.Y)
-    whole = sp.solve(observed, problem, max_iterations=300)
+    whole = sp.solve(observed, problem, sp.AMP(repair=False), max_iterations=300)
     calls: list[int] = []
     Y = np.load(tmp_path / "Y.npy", mmap_mode="r")
     parts = sp.solve_on_disk(

@@ -65,7 +65,9 @@ def test_a_point_is_what_solve_gives(whole: Path) -> None:
     assert row.mse_X == pytest.approx(sp.score(solution.mean, drawn.truth).mse.X, rel=1e-9)
 
 
-@pytest.mark.parametrize("executor", [lambda: InProcess(2), lambda: Processes(1)], ids=["threads", "processes"])
+@pytest.mark.parametrize(
+    "executor", [lambda: InProcess(2), pytest.param(lambda: Processes(1), marks=pytest.mark.slow)], ids=["threads", "processes"]
+)
 def test_the_numbers_do_not_depend_on_who_computes(whole: Path, tmp_path: Path, executor: Callable[[], Any]) -> None:
     spec = parse_spec(TINY.replace("instances = 12", "instances = 4"))
     run_sweep(spec, tmp_path, executor())
@@ -259,6 +261,7 @@ def test_killed_twenty_times(tmp_path: Path, executor: tuple[str, ...]) -> None:
     kill_and_resume(text, tmp_path / "whole", tmp_path / "out", 20, executor, seed=1)
 
 
+@pytest.mark.slow
 def test_dask_gives_the_same_numbers(whole: Path, tmp_path: Path) -> None:
     run_sweep(parse_spec(TINY), tmp_path, Dask(workers=1))
     assert points(tmp_path) == points(whole)
