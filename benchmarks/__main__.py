@@ -18,8 +18,8 @@ def main() -> int:
     if unknown:
         print(f"benchmarks: the names are {', '.join(known)}, but {unknown[0]!r} was given.", file=sys.stderr)
         return 2
-    if options and wanted not in (["dictionary"], ["frontier"]):
-        print(f"benchmarks: only dictionary and frontier, named alone, have options, but {options[0]!r} was given.", file=sys.stderr)
+    if options and wanted not in (["dictionary"], ["frontier"], ["sweeps"]):
+        print(f"benchmarks: only dictionary, frontier and sweeps, alone, have options, but {options[0]!r} was given.", file=sys.stderr)
         return 2
     for name in wanted or known:
         benchmark = import_module(f"benchmarks.{name}")

@@ -140,13 +140,13 @@ def watched(case: Case, Y: np.ndarray, F: np.ndarray) -> Curve:
     Where a run is repaired the present estimate is shown, also while it is worse than the one kept.
     """
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        problem = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), case.problem)
+        problem = jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], case.problem)
         observed = sp.Observed(jnp.asarray(Y, float)[None], None, None)
         model = Model(sp.AMP(), case.N, "none", "float64")
         keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(0), k))(jnp.arange(1))
         curve = Curve(F)
 
-        def go(run: Progress, allowed: int, looser: float | None = None) -> Progress:
+        def go(run: Progress, allowed: int, looser: float | None, _: Any) -> Progress:
             goal = jnp.minimum(run.iteration + allowed, MAX_ITERATIONS)
             while True:
                 limit = jnp.minimum(goal, run.iteration + STRIDE)

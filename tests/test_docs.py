@@ -64,7 +64,7 @@ def code_blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
 
 
-PAGES = ("priors", "solvers", "dictionary-learning", "your-data", "estimators")
+PAGES = ("priors", "solvers", "dictionary-learning", "your-data", "estimators", "cluster")
 
 
 @pytest.mark.parametrize("document", ["README.md", *(f"docs/{page}.md" for page in PAGES)])

@@ -19,7 +19,7 @@ _WHERE = {
     "priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
     "problem": ("Instance", "Observed", "Problem", "sample"),
     "scoring": ("Score", "calibration", "scale_floor", "score"),
-    "solvers": ("AMP", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "solve"),
+    "solvers": ("AMP", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "solve", "solve_on_disk"),
     "theory": (
         "amp_mse",
         "bayes_mmse",
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from .priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
     from .problem import Instance, Observed, Problem, sample
     from .scoring import Score, calibration, scale_floor, score
-    from .solvers import AMP, MUAMP, BiGAMP, Lasso, Oracle, RelaxedBP, Solution, solve
+    from .solvers import AMP, MUAMP, BiGAMP, Lasso, Oracle, RelaxedBP, Solution, solve, solve_on_disk
     from .theory import (
         amp_mse,
         bayes_mmse,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -96,6 +98,21 @@ def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> 
         masked = float(problem.channel.observed_fraction) < 1
         drawn = jax.vmap(lambda key: _draw(problem, sizes, side, masked, key))(keys)
         return jax.tree.map(lambda leaf: np.array(leaf if batch is not None else leaf[0]), drawn)
+
+
+def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) -> Instance:
+    """A draw of each of several problems of one shape and kind, each from its own seed, stacked: what `sample` gives, to rounding."""
+    first = problems[0]
+    shape = first.sizes(n), _side_kind(first.eta), float(first.channel.observed_fraction) < 1
+    with jax.enable_x64(True):
+        together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, float) for leaf in leaves]), *problems)
+        return jax.tree.map(np.array, _draw_each(together, *shape, jnp.asarray(seeds)))
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3))
+def _draw_each(problems: Problem, sizes: tuple[int, int, int], side: str, masked: bool, seeds: Any) -> Instance:
+    keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 0))(seeds)
+    return jax.vmap(lambda problem, key: _draw(problem, sizes, side, masked, key))(problems, keys)
 
 
 def _side_kind(eta: Any) -> str:

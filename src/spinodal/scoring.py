@@ -19,7 +19,8 @@ class Score(NamedTuple):
     """Mean squared errors per entry: raw; after each atom's scale was fitted to the truth; after order and signs were too. And matched
     atoms.
 
-    `angle` holds 1 - cos^2 between each true atom and the one matched to it; `atoms_recovered` the fraction below a threshold.
+    `angle` holds 1 - cos^2 between each true atom and the one matched to it; `atoms_recovered` the fraction below a threshold; `signals`
+    the error of each signal (column of X) after order, signs and scales were fitted.
     """
 
     mse: Pair[float]
@@ -27,6 +28,7 @@ class Score(NamedTuple):
     mse_aligned: Pair[float]
     angle: np.ndarray
     atoms_recovered: float
+    signals: np.ndarray
 
 
 def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED) -> Score:
@@ -46,8 +48,9 @@ def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED
     scaled = Pair(*map(_mse, fit_scales(Pair(F, X), F0), (F0, X0))) if same_size else none
     matched = Pair(np.zeros_like(F0), np.zeros_like(X0))
     matched.F[:, true], matched.X[true] = F[:, found], X[found]
-    aligned = Pair(*map(_mse, fit_scales(matched, F0), (F0, X0)))
-    return Score(raw, scaled, aligned, angle, float(np.mean(angle < recovered)))
+    fitted = fit_scales(matched, F0)
+    aligned = Pair(_mse(fitted.F, F0), _mse(fitted.X, X0))
+    return Score(raw, scaled, aligned, angle, float(np.mean(angle < recovered)), np.mean((fitted.X - X0) ** 2, axis=0))
 
 
 def fit_scales(estimate: Pair[np.ndarray], F0: np.ndarray) -> Pair[np.ndarray]:

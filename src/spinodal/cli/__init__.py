@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 
 from .app import app
+from .sweep_app import app as sweep
+
+app.add_typer(sweep, name="sweep")
 
 __all__ = ["app", "main"]
 

@@ -120,6 +120,9 @@ def solve(
     restarts: Annotated[int, typer.Option(metavar="K", help="Starts tried side by side where there is no F_prime; the best is kept.")] = 1,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of whatever is random.")] = 0,
     float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
+    checkpoint: Annotated[str | None, typer.Option(metavar="STATE.npz", help="Save the state here; go on from it if it is there.")] = None,
+    every: Annotated[int, typer.Option(metavar="K", help="Iterations between two saved states.")] = 100,
+    devices: Annotated[int | None, typer.Option(metavar="D", help="Divide the signals among this many devices.")] = None,
     json: AsJson = False,
 ) -> None:
     """Recover F and X from a file of measurements, with their uncertainties."""
@@ -140,6 +143,9 @@ def solve(
         restarts=restarts,
         seed=seed,
         float32=float32,
+        checkpoint=checkpoint,
+        every=every,
+        devices=devices,
         out=out,
         as_json=json,
     )
@@ -149,12 +155,17 @@ def solve(
 def reproduce(
     what: Annotated[
         str,
-        typer.Argument(metavar="fig1|fig2|fig3|fig4|dictionary|all", help="Which figure of the paper, or the map of dictionary learning."),
+        typer.Argument(
+            metavar="fig1|fig2|fig3|fig4|dictionary|phase|all",
+            help="Which figure of the paper, or a map of what the algorithm reaches.",
+        ),
     ],
     out: OutDir,
-    fast: Annotated[bool, typer.Option("--fast", help="fig4 and dictionary at small sizes only, with fewer points and seeds.")] = False,
-    sizes: Annotated[str | None, typer.Option(metavar="N1,N2,..", help="Sizes N of fig4; the size of dictionary.")] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="K", help="Instances per point of fig4 and dictionary.")] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="fig4, dictionary and phase at small sizes only, with fewer points and seeds.")
+    ] = False,
+    sizes: Annotated[str | None, typer.Option(metavar="N1,N2,..", help="Sizes N of fig4; the size of dictionary and phase.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="K", help="Instances per point of fig4, dictionary and phase.")] = None,
     json: AsJson = False,
 ) -> None:
     """Draw the figures of the paper again, with their data."""

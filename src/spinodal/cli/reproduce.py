@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -101,8 +102,71 @@ def _dictionary(directory: Path, fast: bool, sizes: str | None, seeds: int | Non
     return figure + output.save_dataset(dataset, directory, "dictionary")
 
 
+# The phase diagram as AMP finds it: a sweep, of which a run that was interrupted goes on.
+_PHASE = """
+name = "phase"
+N = {n}
+instances = {instances}
+batch = {batch}
+max_iterations = {iterations}
+[grid]
+alpha = 0.5
+rho = {rho}
+pi = {pi}
+eta = {eta}
+noise_variance = 1e-8
+"""
+_PHASE_FULL: dict[str, Any] = {
+    "n": 100,
+    "instances": 4,
+    "batch": 64,
+    "iterations": 2000,
+    "rho": [0.05, 0.1, 0.15, 0.2, 0.25, 0.3],
+    "pi": [1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0],
+    "eta": [0.01, 0.1, 1.0],
+}
+_PHASE_FAST: dict[str, Any] = _PHASE_FULL | {
+    "n": 30,
+    "instances": 2,
+    "iterations": 400,
+    "rho": [0.05, 0.15, 0.3],
+    "pi": [1.5, 3.0, 6.0],
+    "eta": [0.01, 1.0],
+}
+
+
+def _phase(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> list[Path]:
+    """What AMP recovers over (rho, pi) at several eta, over the transitions of the theory."""
+    from ..sweep_figures import sweep_figure
+    from ..sweeps import InProcess, dataset, parse_spec, resume_sweep, run_sweep
+    from ..sweeps.ledger import LEDGER
+
+    given: dict[str, Any] = {}
+    if sizes:
+        given["n"] = int(numbers("sizes", sizes)[0])
+        check_count("sizes", given["n"], 2)
+    if seeds is not None:
+        check_count("seeds", seeds)
+        given["instances"] = seeds
+    chosen = (_PHASE_FAST if fast else _PHASE_FULL) | given
+    spec = parse_spec(_PHASE.format(**chosen))
+    where = directory / f"phase_N{chosen['n']}_{chosen['instances']}{'_fast' if fast else ''}"
+    where.mkdir(exist_ok=True)
+    with output.progress_bar("phase") as progress:
+        if (where / LEDGER).exists():
+            resume_sweep(where, InProcess(), progress=progress)
+        else:
+            run_sweep(spec, where, InProcess(), progress)
+    found = dataset(where)
+    return output.save_figure(sweep_figure(found), directory, "phase") + output.save_dataset(found, directory, "phase")
+
+
 # What takes long, and options with it.
-MEASURED: dict[str, Callable[[Path, bool, str | None, int | None], list[Path]]] = {"fig4": _fig4, "dictionary": _dictionary}
+MEASURED: dict[str, Callable[[Path, bool, str | None, int | None], list[Path]]] = {
+    "fig4": _fig4,
+    "dictionary": _dictionary,
+    "phase": _phase,
+}
 FIGURES: dict[str, Callable[[Path, Callable[[int, int], None]], list[Path]]] = {"fig1": _fig1, "fig2": _fig2, "fig3": _fig3}
 
 

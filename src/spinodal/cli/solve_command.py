@@ -19,15 +19,12 @@ from ..pair import Pair
 from ..priors import GaussBernoulli, Gaussian
 from ..problem import Problem
 from ..scoring import scale_floor, score
-from ..solvers import AMP, MUAMP, BiGAMP, Lasso, RelaxedBP, Solution
+from ..solvers import AMP, METHODS, Solution
 from ..solvers import solve as run_solver
 from ..solvers.door import check_observed
 from ..theory import amp_mse
 from . import output
 from .parsing import number
-
-METHODS: dict[str, Any] = {"amp": AMP, "relaxed-bp": RelaxedBP, "mu-amp": MUAMP, "big-amp": BiGAMP, "lasso": Lasso}
-
 
 # What a parameter that is to be estimated is called by the solver.
 _LEARNED = {"rho": "rho", "delta": "noise", "eta": "eta"}
@@ -100,6 +97,9 @@ def solve(
     restarts: int,
     seed: int,
     float32: bool,
+    checkpoint: str | None,
+    every: int,
+    devices: int | None,
     out: str,
     as_json: bool,
 ) -> None:
@@ -121,6 +121,8 @@ def solve(
     check_count("restarts", restarts)
     check_count("max_iterations", max_iter)
     check_count("seed", seed, 0)
+    check_count("every", every)
+    mesh = _mesh(devices)
     page = _page(report, atom_shape, M)
     target = output.named_file("out", out, ".npz")
     for name, path in (("out", target), ("report", page)):
@@ -138,6 +140,9 @@ def solve(
             seed=seed,
             dtype=np.float32 if float32 else np.float64,
             progress=progress,
+            checkpoint=checkpoint,
+            every=every,
+            mesh=mesh,
         )
     seconds = time.perf_counter() - started
     if learn:
@@ -170,6 +175,18 @@ def solve(
     _report(result, target, as_json)
     if result["status"] != "converged":
         print(f"spinodal: the run ended as {result['status']}; the best state is in {target}.", file=sys.stderr)
+
+
+def _mesh(devices: int | None) -> Any:
+    """The first so many devices in a row; None for the one that JAX uses by itself."""
+    import jax
+
+    if devices is None:
+        return None
+    check_count("devices", devices)
+    if devices > len(jax.devices()):
+        raise InputError(f"devices must be at most the {len(jax.devices())} that JAX sees here, but {devices} was given.")
+    return jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("signals",))
 
 
 @contextmanager

@@ -26,6 +26,7 @@ class Data(NamedTuple):
     start: Moments  # what is known of F before Y is seen
     noise: Any
     rounding: Any  # the least noise variance that can be told from rounding errors
+    rows: Any = None  # fractions of the rows of Y that are observed, where Y is a block of the signals; else they follow from the mask
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -40,6 +41,8 @@ class Data(NamedTuple):
     @property
     def seen_by_row(self) -> Any:
         """Fraction of the entries of each row of Y that are observed, as a column."""
+        if self.rows is not None:
+            return self.rows
         return 1.0 if self.mask is None else jnp.mean(self.mask, axis=1, keepdims=True)
 
     def matrix_posterior(self, a: Any, b: Any) -> Moments:

@@ -44,16 +44,24 @@ def check_observed(observed: Observed, problem: Problem, n_atoms: int | None) ->
     return Observed(Y, F_prime, mask), N, matrix
 
 
-def check_memory(shape: tuple[int, ...], N: int, size: int) -> None:
-    """Refuse what can't fit: a run holds about six arrays of the size of X and Y, and a few of F's, of `size` bytes an entry."""
+def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -> None:
+    """Refuse what can't fit: a run holds about six arrays of the size of X and Y, and a few of F's, of `size` bytes an entry.
+
+    The signals may be divided among several `memories` of the size of this one.
+    """
     *batch, M, P = shape
-    needed = math.prod(batch) * size * (_ARRAYS * max(N, M) * P + _ARRAYS * M * N)
-    room = memory()
+    needed = math.prod(batch) * bytes_needed(M, N, P, size)
+    room = memory() * memories
     if needed > room:
         raise InputError(
             f"Y and n_atoms must leave room in memory, but {M} x {P} with {N} atoms needs about {needed / 1e9:.3g} GB and there are "
             f"{room / 1e9:.3g} GB; try fewer signals or atoms, or single precision."
         )
+
+
+def bytes_needed(M: int, N: int, P: int, size: int) -> int:
+    """Bytes that a run holds, at most."""
+    return size * (_ARRAYS * max(N, M) * P + _ARRAYS * M * N)
 
 
 def memory() -> float:

@@ -46,39 +46,66 @@ _WORTH = 0.2
 Go = Callable[..., Progress]
 
 
-def search(model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int) -> tuple[Progress, Any]:
+class Place(NamedTuple):
+    """Where a search stands while a run goes on: the stage, the number of the repair, and what is kept meanwhile.
+
+    That is the best state so far with its verdict during repairs, and the verdict alone after them.
+    """
+
+    stage: str = "first"
+    repair: int = 0
+    kept: Any = None
+
+
+def search(
+    model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int, place: Place | None = None
+) -> tuple[Progress, Any]:
     """From a run that has not started to the best state found, and whether there is still trouble in it (None: nobody looked).
 
-    `go(run, n, looser)` allows every instance n more iterations, until its level settles (to `looser` tolerances, if given).
+    `go(run, n, looser, place)` allows every instance n more iterations, until its level settles (to `looser` tolerances, if given). A
+    search that was interrupted goes on from the `place` and run that its `go` was last given.
     """
+    place = place or Place()
     if not model.solver.repair:
-        return go(run, max_iterations), None
-    if share_unknown(problem) < _STRONG_HINT:
-        run = go(run, max_iterations)
-        return run, _inspect(model, observed, problem, run).found.trouble
+        return go(run, max_iterations, None, place), None
+    if is_strong(problem):
+        run = go(run, max_iterations, None, place)
+        return run, inspect(model, observed, problem, run).found.trouble
+    if place.stage in ("first", "repair"):
+        run, best = _mended(model, observed, problem, go, run, max_iterations, place)
+        place = Place("settle", kept=best)
+    best = place.kept
+    if place.stage == "settle":
+        run = go(run, _RUN, None, place)  # where the last run ended before it had settled
+        run, moved = _in_order(model, observed, problem, run) if model.matrix == "noisy" else (run, False)
+        if not moved:
+            return run, best.found.trouble
+    return go(run, _AFTER_ORDERING, None, Place("order", kept=best)), best.found.trouble
+
+
+def _mended(
+    model: Model, observed: Observed, problem: Problem, go: Go, run: Progress, max_iterations: int, place: Place
+) -> tuple[Progress, _Verdict]:
+    """The first run and its repairs: the best of them, with the iterations and trace of all."""
     looser = _LOOSER if model.matrix == "none" else None
-    run = go(run, _FIRST_RUN, looser)
-    verdict = _inspect(model, observed, problem, run)
-    kept, best = run, verdict
-    in_vain = np.zeros(len(run.iteration), int)
-    for k in range(_REPAIRS):
-        hopeless = np.asarray(best.found.explained) & (in_vain >= _PATIENCE)
+    run = go(run, _FIRST_RUN, looser, place)
+    verdict = inspect(model, observed, problem, run)
+    kept, best, first = run, verdict, 0
+    if place.stage == "repair":
+        kept, best = _keep_better(place.kept, (run, verdict))
+        first = place.repair + 1
+    for k in range(first, _REPAIRS):
+        hopeless = np.asarray(best.found.explained) & (np.asarray(best.in_vain) >= _PATIENCE)
         again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.found.trouble) & ~hopeless
         if not again.any():
             break
         heat = model.solver.anneal != 0 and (model.matrix == "none" or k >= _REHEAT_FROM)
         slow = cooling_time(k) if heat else 0
-        run = go(_repair(model, observed, problem, run, verdict.found, jnp.asarray(again), slow), slow + _RUN, looser)
-        verdict = _inspect(model, observed, problem, run)
-        gain = np.asarray(verdict.free_entropy - best.free_entropy)
-        in_vain = np.where(gain > _WORTH / model.N, 0, in_vain + again)
+        mended = _repair(model, observed, problem, run, verdict.found, again, slow)
+        run = go(mended, slow + _RUN, looser, Place("repair", k, (kept, best)))
+        verdict = inspect(model, observed, problem, run)
         kept, best = _keep_better((kept, best), (run, verdict))
-    kept = go(kept._replace(iteration=run.iteration, trace=run.trace), _RUN)  # where the last run ended before it had settled
-    if model.matrix == "noisy":
-        kept, moved = _in_order(model, observed, problem, kept)
-        if moved:
-            kept = go(kept, _AFTER_ORDERING)
-    return kept, best.found.trouble
+    return kept._replace(iteration=run.iteration, trace=run.trace), best
 
 
 def cooling_time(k: int) -> int:
@@ -87,35 +114,43 @@ def cooling_time(k: int) -> int:
 
 
 def share_unknown(problem: Problem) -> float:
-    """The share of F's power that F' leaves unknown: 0 for a known matrix, 1 without F'."""
-    power, eta = float(problem.prior.F.second_moment()), float(problem.eta)
-    return 1.0 if np.isinf(eta) else eta / (eta + power)
+    """The share of F's power that F' leaves unknown: 0 for a known matrix, 1 without F'. Of a batch, the largest."""
+    power, eta = np.asarray(problem.prior.F.second_moment()), np.asarray(problem.eta)
+    return float(np.max(1 - power / (power + eta)))  # eta = inf leaves everything
+
+
+def is_strong(problem: Problem) -> bool:
+    """Whether F' holds the atoms apart, so that nothing needs repair."""
+    return share_unknown(problem) < _STRONG_HINT
 
 
 class _Verdict(NamedTuple):
+    """What a look at a settled state says; of the best one, also after how many repairs in a row nothing better was found."""
+
     found: Checks
     free_entropy: Any
+    in_vain: Any
 
 
 @partial(jax.jit, static_argnums=0)
-def _inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
-    def one(observed: Observed, run: Progress) -> _Verdict:
+def inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -> _Verdict:
+    def one(observed: Observed, problem: Problem, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
-        return _Verdict(checks(informed(data, run.state), run.state), -model.solver.cost(data, run.state))
+        return _Verdict(checks(informed(data, run.state), run.state), -model.solver.cost(data, run.state), jnp.asarray(0))
 
-    return mapped(one)(observed, run)
+    return mapped(one)(observed, problem, run)
 
 
 @partial(jax.jit, static_argnums=0)
 def _repair(model: Model, observed: Observed, problem: Problem, run: Progress, found: Checks, again: Any, slow: Any) -> Progress:
-    def one(observed: Observed, run: Progress, found: Checks, again: Any) -> Progress:
+    def one(observed: Observed, problem: Problem, run: Progress, found: Checks, again: Any) -> Progress:
         data = informed(model.data(observed, problem), run.state)
         mended = mend(data, run.state, found, slow)
         state = jax.tree.map(lambda new, old: jnp.where(again, new, old), mended, run.state)
         change = jnp.where(again, jnp.inf, 0.0).astype(run.change.dtype)
         return run._replace(state=state, change=change, moved=change, epoch_start=run.iteration)
 
-    return mapped(one)(observed, run, found, again)
+    return mapped(one)(observed, problem, run, found, again)
 
 
 @jax.jit
@@ -124,7 +159,9 @@ def _keep_better(kept: tuple[Progress, _Verdict], new: tuple[Progress, _Verdict]
     old, now = kept[1], new[1]
     higher = (now.free_entropy > old.free_entropy) | ~jnp.isfinite(old.free_entropy)
     better = jnp.where(now.found.trouble == old.found.trouble, higher, old.found.trouble)
-    return jax.tree.map(lambda b, a: jnp.where(better.reshape((-1,) + (1,) * (b.ndim - 1)), b, a), new, kept)
+    run, best = jax.tree.map(lambda b, a: jnp.where(better.reshape((-1,) + (1,) * (b.ndim - 1)), b, a), new, kept)
+    gained = now.free_entropy - old.free_entropy > _WORTH / run.state.F.mean.shape[-1]
+    return run, best._replace(in_vain=jnp.where(gained, 0, old.in_vain + 1))
 
 
 def _in_order(model: Model, observed: Observed, problem: Problem, run: Progress) -> tuple[Progress, bool]:
@@ -140,12 +177,12 @@ def _in_order(model: Model, observed: Observed, problem: Problem, run: Progress)
     moved = (place != np.arange(N)).any(axis=1) | (sign < 0).any(axis=1)
     if not moved.any():
         return run, False
-    return _reorder(run, jnp.asarray(place), jnp.asarray(sign, run.state.g.dtype), jnp.asarray(moved)), True
+    return _reorder(run, place, sign.astype(run.state.g.dtype), moved), True
 
 
 @partial(jax.jit, static_argnums=0)
 def _overlap_with_hint(model: Model, observed: Observed, problem: Problem, F: Any) -> Any:
-    return mapped(lambda observed, F: F.T @ model.data(observed, problem).start.mean)(observed, F)
+    return mapped(lambda observed, problem, F: F.T @ model.data(observed, problem).start.mean)(observed, problem, F)
 
 
 @jax.jit

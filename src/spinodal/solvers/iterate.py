@@ -19,7 +19,7 @@ from .learning import informed
 from .state import State
 
 # The level is compared with its running mean, which forgets at this rate, and with itself this many iterations ago.
-_FORGET, _AGO = 0.9, (5, 10)
+FORGET, _AGO = 0.9, (5, 10)
 # Adaptive damping: the share of the new value falls by this factor when the cost rises, and recovers by the other.
 _BACK_OFF, _RECOVER = 0.5, 1.1
 _LEAST_STEP, _LARGEST_STEP = 0.05, 1.0
@@ -85,7 +85,7 @@ def advance(solver: Any, data: Data, run: Progress, written: Any = True) -> Prog
     state = solver.step(data, run.state, run.step_size)
     typical = jnp.median(state.level)
     log_level = jnp.log(typical)
-    smoothed = jnp.where(first, log_level + 1, _FORGET * run.smoothed + (1 - _FORGET) * log_level)
+    smoothed = jnp.where(first, log_level + 1, FORGET * run.smoothed + (1 - FORGET) * log_level)
     change = jnp.abs(log_level - smoothed)
     moved = _moved(run, log_level)
     # Nothing settles while the noise level is still falling.

@@ -135,7 +135,7 @@ def message_to_matrix(rules: Rules, data: Data, F: Any, sums: ForMatrix, learns:
     return sums.precision, sums.product / _root_N(data) + _kept(rules, sums.precision, sums.echo if learns.X else 0) * F
 
 
-def _pass(
+def one_pass(
     rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, step_size: Any, count: Any
 ) -> tuple[Moments, Residual, ForMatrix]:
     """New (damped) X and g of the signals in `data` and `state`, and what they say about F.
@@ -238,26 +238,35 @@ def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learn
     matrix = prepare(rules, data, state.F)
     count = counts_now(state)
     step_X = jnp.where(state.age == 0, 1, step_size)  # the first estimate of X replaces nothing, so it is taken whole
-    width = _block_width(P) if rules.structure.local and jax.default_backend() == "cpu" else P
+    # Devices that share the signals have a block each already.
+    alone = jax.sharding.get_abstract_mesh().empty
+    width = _block_width(P) if rules.structure.local and alone and jax.default_backend() == "cpu" else P
 
-    def one_pass(state: State, block: Signals) -> tuple[Signals, ForMatrix]:
-        part = data._replace(Y=block.Y, mask=block.mask)
-        X, out, sums = _pass(rules, part, matrix, state._replace(X=block.X, g=block.g), learns, step_X, count)
+    rows = None if data.mask is None else data.seen_by_row
+
+    def over(state: State, block: Signals) -> tuple[Signals, ForMatrix]:
+        part = data._replace(Y=block.Y, mask=block.mask, rows=rows)
+        X, out, sums = one_pass(rules, part, matrix, state._replace(X=block.X, g=block.g), learns, step_X, count)
         return Signals(None, None, X, out.g, out.level, out.square), sums
 
     everything = Signals(data.Y, data.mask, state.X, state.g, state.level, state.square)
     if width == P:
-        new, sums = one_pass(state, everything)
+        new, sums = over(state, everything)
     else:
-        new, sums = _blockwise(one_pass, state, everything, width)
-    F = state.F
+        new, sums = _blockwise(over, state, everything, width)
+    state = state._replace(X=new.X, g=new.g, level=new.level, square=new.square)
+    return after_pass(rules, data, state, sums, step_size, learns), sums.power
+
+
+def after_pass(rules: Rules, data: Data, state: State, sums: ForMatrix, step_size: Any, learns: Learns = BOTH) -> State:
+    """The state after all signals have been passed over: the new F, and what is kept of each atom."""
+    F, count = state.F, counts_now(state)
     if learns.F and data.known is None:
         F = mix(F, data.matrix_posterior(*message_to_matrix(rules, data, F.mean, sums, learns)), step_size)
     # A pass that leaves X alone leaves its pending scale pending.
     scale = jnp.ones_like(state.scale) if learns.X else state.scale
     nonzeros = jnp.where(count, sums.nonzeros, state.nonzeros) if learns.X else state.nonzeros
-    state = state._replace(F=F, X=new.X, g=new.g, level=new.level, square=new.square, nonzeros=nonzeros, scale=scale, age=state.age + 1)
-    return state, sums.power
+    return state._replace(F=F, nonzeros=nonzeros, scale=scale, age=state.age + 1)
 
 
 def _block_width(P: int) -> int:

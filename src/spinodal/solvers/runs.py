@@ -1,4 +1,4 @@
-"""Compiled calls on a batch of instances: begin, run. A leading axis on everything."""
+"""Compiled calls on a batch of instances: begin, run. A leading axis on everything, also on the numbers of the problem."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Model(NamedTuple):
 
 @partial(jax.jit, static_argnums=(0, 4))
 def begin_batch(model: Model, observed: Observed, problem: Problem, keys: Any, max_iterations: int) -> Progress:
-    def one(observed: Observed, key: Any) -> Progress:
+    def one(observed: Observed, problem: Problem, key: Any) -> Progress:
         return begin(
             model.solver.init(model.data(observed, problem), key), max_iterations, model.solver.first_damping, model.solver.keeps_best
         )
 
-    return jax.vmap(one)(observed, keys)
+    return jax.vmap(one)(observed, problem, keys)
 
 
 @partial(jax.jit, static_argnums=0, donate_argnums=3)
@@ -39,8 +39,11 @@ def run_batch(
     model: Model, observed: Observed, problem: Problem, run: Progress, limit: Any, goal: Any, tolerance: Tolerance
 ) -> tuple[Progress, Any]:
     """Advance every instance to its `limit`, and say which could go on to their `goal`."""
-    data = jax.vmap(lambda observed: model.data(observed, problem))(observed)
-    if data.Y.shape[0] > 1:
+    data = jax.vmap(model.data)(observed, problem)
+    if data.Y.shape[0] > 1 and jax.default_backend() == "cpu":
+        # One after another: each stays in cache, stops when it is done, and has the numbers it would have alone.
+        run = jax.lax.map(lambda each: iterate(model.solver, each[0], each[1], each[2], tolerance), (data, run, limit))
+    elif data.Y.shape[0] > 1:
         run = iterate_together(model.solver, data, run, limit, tolerance)
     else:
         run = mapped(lambda data, run, limit: iterate(model.solver, data, run, limit, tolerance))(data, run, limit)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -15,15 +16,17 @@ from ..errors import InputError, check, check_choice, check_count
 from ..pair import Pair
 from ..problem import Observed, Problem
 from .amp import AMP
+from .checkpoint import Checkpoint, fingerprint
 from .door import check_memory, check_observed
-from .epochs import search
+from .epochs import Place, is_strong, search
 from .iterate import STATUSES, Progress, Tolerance, Trace
 from .learning import Parameters, informed, parameters
 from .runs import Model, begin_batch, mapped, run_batch
+from .sharding import Placement, gathered
 from .state import data_power, rescaled
 
 # A run that explains Y this much worse than X = 0 would has come apart.
-_WORSE_THAN_NOTHING = 1.5
+WORSE_THAN_NOTHING = 1.5
 # Arrays fetched from the device at a time.
 _FETCHERS = 4
 # Bytes of results that are fetched through pinned memory; more of it would take longer to get than it saves.
@@ -54,80 +57,146 @@ class Solution(NamedTuple):
 
 def solve(
     observed: Observed,
-    problem: Problem,
+    problem: Problem | Sequence[Problem],
     solver: Any = None,
     *,
     n_atoms: int | None = None,
     max_iterations: int = 10_000,
     tolerance: float = 3e-4,
     restarts: int = 1,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     dtype: Any = np.float64,
     progress: Callable[[int, float, float], None] | None = None,
+    checkpoint: str | Path | None = None,
+    every: int = 100,
+    mesh: Any = None,
 ) -> Solution:
     """Recover F and X from Y (and F' and a mask, where given): the means and variances of the posterior, Eq. (4) of KMZ13.
 
     `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means
-    a batch of instances, solved together. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
+    a batch of instances, solved together; each may have its own problem (of one kind) and its own seed. `solver` is an
+    AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
     and free entropy is returned. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
+
+    `checkpoint` is a file that the whole state is written to after `every` iterations; if it is there already, the solve goes on from it,
+    to the same numbers. `mesh` is a jax.sharding.Mesh over whose devices the signals are divided.
     """
     solver = AMP() if solver is None else solver
     if not (hasattr(solver, "estimate") or hasattr(solver, "step")) or isinstance(solver, type):
         raise InputError(f"solver must be an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle object, but {solver!r} was given.")
-    observed, N, matrix = check_observed(observed, problem, n_atoms)
+    problems: list[Problem] = _of_one_kind(problem) if isinstance(problem, (list, tuple)) else [problem]  # type: ignore[list-item]
+    observed, N, matrix = check_observed(observed, problems[0], n_atoms)
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
     check_count("restarts", restarts)
     if restarts > 1 and matrix != "none":
         raise InputError(f"restarts must be 1 where F_prime says where to start, but {restarts} was given.")
-    check_count("seed", seed, 0)
-    check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
-    check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize)
+    seeds: list[int] = list(seed) if isinstance(seed, (list, tuple, np.ndarray)) else [seed]  # type: ignore[list-item]
+    for each in seeds:
+        check_count("seed", each, 0)
     batched = np.ndim(observed.Y) == 3
+    size = len(observed.Y) if batched else 1
+    for name, given in (("problem", problems), ("seed", seeds)):
+        if len(given) not in (1, size):
+            raise InputError(f"{name} must be one, or one for each of the {size} instances, but {len(given)} were given.")
+    check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
+    check_count("every", every)
+    placement = Placement(mesh, observed.Y.shape[-1])
+    check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize, placement.memories)
+    if hasattr(solver, "estimate") and (mesh is not None or checkpoint is not None):
+        raise InputError(f"mesh and checkpoint must be left out with {type(solver).__name__}, which has no iterations to divide or save.")
     if not batched:
         observed = jax.tree.map(lambda value: value[None], observed)
     if hasattr(solver, "estimate"):
-        solution = solver.estimate(observed, problem)
+        solution = _estimate_each(solver, observed, problems)
         solution = jax.tree.map(lambda value: value.astype(dtype) if value.dtype.kind == "f" else value, solution)
     else:
         # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
-        with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"):
-            problem = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
-            observed = jax.tree.map(lambda value: jnp.asarray(value) if value.dtype == bool else jnp.asarray(value, dtype), observed)
+        with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"), placement.active():
+            saved = None
+            if checkpoint is not None:
+                about = (observed, problems, solver, N, dtype, max_iterations, tolerance, restarts, seeds)
+                saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
+            keys = _keys(jnp.asarray(np.asarray(seeds, dtype=np.int64)), size, restarts)
+            together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves]), *problems)
+            together = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape[1:])), together)
+            observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)
+            observed, together, keys = placement.columns(observed), placement.everywhere(together), placement.everywhere(keys)
             model = Model(solver, N, matrix, np.dtype(dtype).name)
-            observed = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), observed) if restarts > 1 else observed
-            solution = _solve_batch(model, observed, problem, max_iterations, tolerance, seed, progress)
+            if restarts > 1:
+                observed, together = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), (observed, together))
+            solution = _solve_batch(model, observed, together, keys, max_iterations, tolerance, progress, placement, saved)
             solution = _best_of(solution, restarts)
     return solution if batched else jax.tree.map(lambda value: value[0], solution)
 
 
-def _solve_batch(
-    model: Model, observed: Observed, problem: Problem, max_iterations: int, tolerance: float, seed: int, progress: Any
-) -> Solution:
-    keys = _keys(jax.random.key(seed), observed.Y.shape[0])
+def _of_one_kind(problems: Sequence[Problem]) -> list[Problem]:
+    """Problems that one compiled run can serve: the same priors up to their numbers, and F known in the same way."""
+    problems = list(problems)
+    if not problems or not all(isinstance(problem, Problem) for problem in problems):
+        raise InputError(f"problem must be a Problem or a list of them, but {problems!r} was given.")
+    kinds = {(jax.tree.structure(problem), problem.eta == 0, bool(np.isinf(problem.eta)), is_strong(problem)) for problem in problems}
+    if len(kinds) > 1:
+        raise InputError(
+            f"problem must hold problems of one kind (priors; eta zero, small, large or infinite), but there are {len(kinds)} kinds."
+        )
+    return problems
 
-    def go(run: Progress, allowed: int, looser: float | None = None) -> Progress:
-        """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched."""
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _keys(seeds: Any, size: int, restarts: int) -> Any:
+    """A random key for every start. An instance with a seed of its own has the keys it would have alone."""
+    own, starts = jnp.broadcast_to(seeds, (size,)), jnp.tile(jnp.arange(restarts), size)
+    if seeds.shape[0] == 1:
+        starts = jnp.arange(size * restarts)
+    return jax.vmap(lambda seed, k: jax.random.fold_in(jax.random.key(seed), k))(jnp.repeat(own, restarts), starts)
+
+
+def _estimate_each(solver: Any, observed: Observed, problems: list[Problem]) -> Solution:
+    """The solution of a method that does not iterate here, instance by instance where the problems differ."""
+    if len(problems) == 1:
+        return solver.estimate(observed, problems[0])
+    parts = [solver.estimate(jax.tree.map(lambda value, k=k: value[k : k + 1], observed), problem) for k, problem in enumerate(problems)]
+    return jax.tree.map(lambda *values: np.concatenate(values), *parts)
+
+
+def _solve_batch(
+    model: Model,
+    observed: Observed,
+    problem: Problem,
+    keys: Any,
+    max_iterations: int,
+    tolerance: float,
+    progress: Any,
+    placement: Placement,
+    saved: Checkpoint | None,
+) -> Solution:
+    stride = _PROGRESS_STRIDE if progress is not None else max_iterations
+    stride = stride if saved is None else min(stride, saved.every)
+    start = placement.run(begin_batch(model, observed, problem, keys, max_iterations))
+    place, goal_left = Place(), None
+    if saved is not None and saved.path.exists():
+        place, goal_left, start = saved.load(model, observed, problem, start, placement)
+
+    def go(run: Progress, allowed: int, looser: float | None, place: Place) -> Progress:
+        """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched or the state saved."""
+        nonlocal goal_left
         settled = Tolerance.of(tolerance, looser)
-        goal = jnp.minimum(run.iteration + allowed, max_iterations)
-        stride = allowed if progress is None else _PROGRESS_STRIDE
+        goal = jnp.minimum(run.iteration + allowed, max_iterations) if goal_left is None else goal_left
+        goal_left = None  # of a run that was interrupted
         while True:
             run, unfinished = run_batch(model, observed, problem, run, jnp.minimum(goal, run.iteration + stride), goal, settled)
             if progress is not None:
                 last = np.asarray(run.iteration).max() - 1
                 progress(int(last) + 1, float(np.nanmean(run.trace.residual[:, last])), float(np.nanmean(run.trace.damping[:, last])))
+            if saved is not None:
+                saved.offer(place, goal, run)
             if not np.any(unfinished):
                 return run
 
-    run, trouble = search(model, observed, problem, go, begin_batch(model, observed, problem, keys, max_iterations), max_iterations)
-    return _solution(model, observed, problem, run, trouble, tolerance)
-
-
-@partial(jax.jit, static_argnums=1)
-def _keys(key: Any, count: int) -> Any:
-    """A key for each instance, the same whatever their number."""
-    return jax.vmap(lambda k: jax.random.fold_in(key, k))(jnp.arange(count))
+    run, trouble = search(model, observed, problem, go, start, max_iterations, place)
+    return _solution(model, observed, problem, run, trouble, tolerance, keys)
 
 
 def _best_of(solution: Solution, restarts: int) -> Solution:
@@ -137,13 +206,12 @@ def _best_of(solution: Solution, restarts: int) -> Solution:
     return jax.tree.map(lambda value: value[best], solution) if restarts > 1 else solution
 
 
-def _solution(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: float) -> Solution:
+def _solution(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: float, keys: Any) -> Solution:
     solution, trace = _fetch((_conclude(model, observed, problem, run, trouble, tolerance), _written(run)))
     lost = np.array(STATUSES)[solution.status] == "diverged"
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
-        size = observed.Y.shape[0]
-        state = run.best or begin_batch(model, observed, problem, jax.random.split(jax.random.key(0), size), run.trace.level.shape[1]).state
+        state = run.best or begin_batch(model, observed, problem, keys, run.trace.level.shape[1]).state
         best = _fetch(_conclude(model, observed, problem, run._replace(state=state), trouble, tolerance))
         solution = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), solution, best)
         solution = solution._replace(status=np.where(lost, STATUSES.index("diverged"), solution.status))
@@ -156,8 +224,9 @@ def _fetch(tree: Any) -> Any:
 
     A GPU sends to memory that the system has pinned, from where it is copied: at the pace of the bus, and not of page faults.
     """
+    tree = gathered(tree)
     to_numpy: Any = np.asarray
-    if jax.default_backend() == "gpu" and sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) < _MOST_PINNED:
+    if jax.default_backend() == "gpu" and jax.device_count() == 1 and sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) < _MOST_PINNED:
         tree = jax.device_put(tree, jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host"))
         to_numpy = np.array
     with ThreadPoolExecutor(_FETCHERS) as pool:
@@ -179,7 +248,7 @@ def _first_columns(trace: Trace, count: int) -> Trace:
 def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: Any) -> Solution:
     """The estimates, residuals, free entropies, and statuses as indices into STATUSES; the trace is fetched apart."""
 
-    def one(observed: Observed, run: Progress, trouble: Any) -> Solution:
+    def one(observed: Observed, problem: Problem, run: Progress, trouble: Any) -> Solution:
         data, solver = informed(model.data(observed, problem), run.state), model.solver
         state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
@@ -187,7 +256,7 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
         residual = jnp.mean(error**2) / jnp.mean(data.seen_by_signal)
         phi = -solver.cost(data, state)
         finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(state.X.variance)) & jnp.all(jnp.isfinite(state.F.variance))
-        good = finite & (residual <= _WORSE_THAN_NOTHING * data_power(data) + data.noise)
+        good = finite & (residual <= WORSE_THAN_NOTHING * data_power(data) + data.noise)
         ending = jnp.where(run.change <= tolerance, STATUSES.index("converged"), STATUSES.index("max_iterations"))
         if model.matrix == "none":
             # Without F' an iteration from F = 0 stays there: settled, but nothing was learned.
@@ -207,4 +276,4 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
             parameters(data),
         )
 
-    return mapped(one)(observed, run, trouble)
+    return mapped(one)(observed, problem, run, trouble)

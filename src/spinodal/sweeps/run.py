@@ -1,0 +1,101 @@
+"""Run a sweep, or go on with one. What is finished is in the ledger; everything else is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from ..errors import InputError
+from .compute import machine
+from .executors import Runs
+from .ledger import LEDGER, Ledger, create, open_ledger, sole_writer
+from .plan import Plan, make_plan, pending
+from .spec import Spec, parse_spec
+
+
+class Standing(NamedTuple):
+    """How far a sweep is: points in all, those finished by status, and the spec and plan it follows."""
+
+    total: int
+    statuses: dict[str, int]
+    spec: Spec
+    plan: Plan
+
+    @property
+    def finished(self) -> int:
+        return sum(self.statuses.values())
+
+
+Progress = Callable[[int, int], None]
+
+
+def run_sweep(spec: Spec, directory: Path, executor: Runs, progress: Progress | None = None) -> Standing:
+    """Start a sweep in a directory that has none, and run it to its end."""
+    from .. import __version__
+
+    plan = make_plan(spec)
+    with sole_writer(directory):
+        if (directory / LEDGER).exists():
+            open_ledger(directory, read_only=True).close()  # a damaged one is called that
+            raise InputError(
+                f"out must hold no sweep yet, but there is one in {str(directory)!r}; go on with it by `spinodal sweep resume`."
+            )
+        ledger = create(directory, {"spec": spec.text, "name": spec.name, "digest": plan.digest, "version": __version__})
+        return _compute(ledger, spec, plan, executor, progress)
+
+
+def resume_sweep(directory: Path, executor: Runs, *, retry_failed: bool = False, progress: Progress | None = None) -> Standing:
+    """Compute what is missing of a sweep. Failed points stay as they are unless they are to be tried again."""
+    open_ledger(directory, read_only=True).close()  # refused before a lock is made where there is no sweep
+    with sole_writer(directory):
+        ledger = open_ledger(directory)
+        spec, plan = _planned(ledger)
+        if retry_failed:
+            ledger.forget_failed()
+        return _compute(ledger, spec, plan, executor, progress)
+
+
+def standing(directory: Path) -> Standing:
+    """How far the sweep in a directory is."""
+    ledger = open_ledger(directory, read_only=True)
+    try:
+        spec, plan = _planned(ledger)
+        return _standing(ledger, spec, plan)
+    finally:
+        ledger.close()
+
+
+def _planned(ledger: Ledger) -> tuple[Spec, Plan]:
+    about = ledger.about()
+    spec = parse_spec(about["spec"], name=about["name"])
+    plan = make_plan(spec)
+    if plan.digest != about["digest"]:
+        raise InputError(
+            f"{ledger.path} must hold a sweep that this version plans the same way, but version {about['version']} planned it."
+        )
+    return spec, plan
+
+
+def _standing(ledger: Ledger, spec: Spec, plan: Plan) -> Standing:
+    statuses: dict[str, int] = {}
+    for row in ledger.rows():
+        statuses[row["status"]] = statuses.get(row["status"], 0) + 1
+    return Standing(len(plan.points), statuses, spec, plan)
+
+
+def _compute(ledger: Ledger, spec: Spec, plan: Plan, executor: Runs, progress: Progress | None) -> Standing:
+    try:
+        finished = ledger.finished()
+        todo = list(pending(plan, finished))
+        total, done = len(plan.points), sum(len(batch.points) for batch in plan.batches if batch.number in finished)
+        if todo:
+            run = ledger.begin_run(executor.name, machine())
+            for result in executor.map(todo, lambda numbers: ledger.attempt(run, numbers)):
+                ledger.commit(run, result)
+                done += len(result.rows)
+                if progress is not None:
+                    progress(done, total)
+        return _standing(ledger, spec, plan)
+    finally:
+        ledger.close()

@@ -1,0 +1,260 @@
+"""What a sweep computes: a TOML file, read strictly. A misspelt key is refused, and the word that was meant is suggested.
+
+seed = 0                     # of everything random
+instances = 4                # draws of every point
+N = [50, 100]
+
+[grid]                       # every combination; or [random] with points = 200, drawn from intervals and lists
+alpha = 0.5
+rho = [0.1, 0.2]
+pi = { from = 1.0, to = 10.0, count = 10, scale = "log" }
+eta = [0.1, inf]
+noise_variance = 1e-8
+
+[[solver]]                   # AMP with its defaults if there is none
+method = "amp"
+damping = 0.5
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import priors
+from ..errors import InputError, check_choice, check_count
+from ..solvers import METHODS
+
+# Numbers of a problem that a design may vary, with the values of those that need not be given.
+AXES = ("alpha", "pi", "rho", "eta", "noise_variance", "observed_fraction")
+_DEFAULTS = {"eta": math.inf, "noise_variance": 0.0, "observed_fraction": 1.0}
+_TOP = ("name", "seed", "instances", "N", "batch", "dtype", "max_iterations", "tolerance", "restarts", "grid", "random", "prior", "solver")
+_INTERVAL = ("from", "to", "count", "scale")
+_PRIORS = ("Gaussian", "GaussBernoulli", "Laplace", "NonnegativeGaussBernoulli", "Rademacher")
+# More points than this in a sweep are taken for a mistake.
+_MOST_POINTS = 10_000_000
+# Instances solved together, unless the spec says.
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sweep as its file has it. `designs` holds the numbers of the problem for each point of the grid or random design."""
+
+    text: str
+    name: str
+    seed: int
+    instances: int
+    sizes: tuple[int, ...]
+    batch: int
+    dtype: str
+    options: dict[str, Any]
+    prior: dict[str, dict[str, Any]]
+    solvers: tuple[dict[str, Any], ...]
+    designs: tuple[dict[str, float], ...]
+    axes: dict[str, tuple[float, ...]] | None  # the values of a grid; None for a random design
+
+
+def read_spec(path: str | Path) -> Spec:
+    """The spec in a TOML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(f"the spec must be a TOML file, but {str(path)!r} can't be read: {reason}.") from None
+    return parse_spec(text, name=Path(path).stem)
+
+
+def parse_spec(text: str, *, name: str = "sweep") -> Spec:
+    """The spec in the text of a TOML file; everything in it is checked now."""
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"the spec must be valid TOML, but: {error}.") from None
+    _known("the spec", given, _TOP)
+    if ("grid" in given) == ("random" in given):
+        raise InputError(
+            "the spec must have one of the tables [grid] and [random], but it has " + ("both." if "grid" in given else "none.")
+        )
+    seed = _count(given, "seed", 0, low=0)
+    prior = {side: _prior(side, given.get("prior", {}).get(side)) for side in _checked_prior(given)}
+    axes, designs = _grid(given["grid"], prior) if "grid" in given else (None, _random(given["random"], prior, seed))
+    options: dict[str, Any] = {"max_iterations": _count(given, "max_iterations", 10_000), "restarts": _count(given, "restarts", 1)}
+    options["tolerance"] = _number("tolerance", given.get("tolerance", 3e-4))
+    dtype = given.get("dtype", "float64")
+    check_choice("dtype", dtype, ("float64", "float32"))
+    sizes = given.get("N")
+    sizes = tuple(sizes) if isinstance(sizes, list) and sizes else (sizes,)
+    for n in sizes:
+        check_count("N", n)
+    _different("N", sizes)
+    spec = Spec(
+        text,
+        str(given.get("name", name)),
+        seed,
+        _count(given, "instances", 1),
+        sizes,
+        _count(given, "batch", _BATCH),
+        dtype,
+        options,
+        prior,
+        _solvers(given.get("solver", [{"method": "amp"}])),
+        designs,
+        axes,
+    )
+    total = len(designs) * len(sizes) * spec.instances * len(spec.solvers)
+    if total > _MOST_POINTS:
+        raise InputError(f"the spec must have at most {_MOST_POINTS} points, but it has {total}.")
+    return spec
+
+
+def _known(where: str, given: Any, accepted: Iterable[str]) -> None:
+    """Refuse a key that is not one of those accepted, and say which one was probably meant."""
+    accepted = tuple(accepted)
+    if not isinstance(given, dict):
+        raise InputError(f"{where} must be a table with keys from {', '.join(accepted)}, but {given!r} was given.")
+    for key in given:
+        if key not in accepted:
+            near = difflib.get_close_matches(key, accepted, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise InputError(f"{where} must have keys from {', '.join(accepted)}, but {key!r} was given{hint}")
+
+
+def _count(given: dict[str, Any], name: str, default: int, low: int = 1) -> int:
+    value = given.get(name, default)
+    check_count(name, value, low)
+    return int(value)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise InputError(f"{name} must be a number, but {value!r} was given.")
+    return float(value)
+
+
+def _solvers(given: Any) -> tuple[dict[str, Any], ...]:
+    tables = given if isinstance(given, list) else [given]
+    for table in tables:
+        if not isinstance(table, dict) or "method" not in table:
+            raise InputError(f"solver must be a table with a method, one of {', '.join(METHODS)}, but {table!r} was given.")
+        check_choice("the method of a solver", table["method"], tuple(METHODS))
+        solver = METHODS[table["method"]]
+        _known(f"the solver {table['method']}", table, ("method", *(field.name for field in fields(solver))))
+        make_solver(table)
+    _different("solver", tables)
+    return tuple(tables)
+
+
+def _different(name: str, values: Any) -> None:
+    if any(value in values[:k] for k, value in enumerate(values)):
+        raise InputError(f"{name} must hold different values, but one is there twice.")
+
+
+def make_solver(table: dict[str, Any]) -> Any:
+    """The solver that a table of the spec describes."""
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items() if name != "method"}
+    return METHODS[table["method"]](**options)
+
+
+def _checked_prior(given: dict[str, Any]) -> tuple[str, ...]:
+    _known("prior", given.get("prior", {}), ("F", "X"))
+    return ("F", "X")
+
+
+def _prior(side: str, table: Any) -> dict[str, Any]:
+    """The table of a prior, with its kind and parameters checked; `rho` may be left to the design."""
+    if table is None:
+        return {"kind": "Gaussian"} if side == "F" else {"kind": "GaussBernoulli"}
+    where = f"prior.{side}"
+    if not isinstance(table, dict) or table.get("kind") not in _PRIORS:
+        raise InputError(f"{where} must be a table with a kind, one of {', '.join(_PRIORS)}, but {table!r} was given.")
+    _known(where, table, ("kind", *(field.name for field in fields(getattr(priors, table["kind"])))))
+    return {key: value if key == "kind" else _number(f"{where}.{key}", value) for key, value in table.items()}
+
+
+def make_prior(table: dict[str, Any], rho: float | None) -> priors.Prior:
+    """The prior that a table describes, with the density of the point where the prior has one."""
+    kind = getattr(priors, table["kind"])
+    parameters = {key: value for key, value in table.items() if key != "kind"}
+    if rho is not None:
+        parameters["rho"] = rho
+    prior: priors.Prior = kind(**parameters)
+    return prior
+
+
+def _needed(prior: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    """Axes that a design must give: the density only where the prior of X has one that is not given yet."""
+    has_rho = any(field.name == "rho" for field in fields(getattr(priors, prior["X"]["kind"])))
+    return ("alpha", "pi", "rho") if has_rho and "rho" not in prior["X"] else ("alpha", "pi")
+
+
+def _accepted(prior: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(name for name in AXES if name != "rho" or "rho" in _needed(prior))
+
+
+def _complete(where: str, given: dict[str, Any], prior: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    missing = [name for name in _needed(prior) if name not in given]
+    if missing:
+        raise InputError(f"{where} must give {', '.join(_needed(prior))}, but {missing[0]} is missing.")
+    return {**{name: value for name, value in _DEFAULTS.items() if name not in given}, **given}
+
+
+def _grid(given: Any, prior: dict[str, dict[str, Any]]) -> tuple[dict[str, tuple[float, ...]], tuple[dict[str, float], ...]]:
+    _known("[grid]", given, _accepted(prior))
+    given = _complete("[grid]", given, prior)
+    axes = {name: _values(name, given[name]) for name in AXES if name in given}
+    points = tuple(dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+    return axes, points
+
+
+def _values(name: str, value: Any) -> tuple[float, ...]:
+    """A number, a list of them, or { from, to, count, scale }."""
+    if isinstance(value, dict):
+        _known(name, value, _INTERVAL)
+        low, high, log = _interval(name, value)
+        count = _count(value, "count", 0, low=2)
+        return tuple(float(x) for x in (np.geomspace if log else np.linspace)(low, high, count))
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise InputError(f"{name} must be a number or a list of them, but the list is empty.")
+    numbers = tuple(_number(name, each) for each in values)
+    _different(name, numbers)
+    return numbers
+
+
+def _interval(name: str, value: dict[str, Any]) -> tuple[float, float, bool]:
+    low, high = (_number(f"{name}.{key}", value.get(key)) for key in ("from", "to"))
+    scale = value.get("scale", "linear")
+    check_choice(f"{name}.scale", scale, ("linear", "log"))
+    if not (low < high < math.inf and (scale == "linear" or low > 0)):
+        raise InputError(
+            f"{name} must run from a number to a larger finite one (both positive on a log scale), but {low:g} to {high:g} was given."
+        )
+    return low, high, scale == "log"
+
+
+def _random(given: Any, prior: dict[str, dict[str, Any]], seed: int) -> tuple[dict[str, float], ...]:
+    """Points drawn from intervals { from, to, scale }, lists (one of them each time) and numbers."""
+    _known("[random]", given, ("points", *_accepted(prior)))
+    count = _count(given, "points", 0)
+    given = _complete("[random]", {name: value for name, value in given.items() if name != "points"}, prior)
+    columns: dict[str, np.ndarray] = {}
+    for place, name in enumerate(AXES):
+        if name not in given:
+            continue
+        random = np.random.default_rng([seed, place])  # an axis draws the same whatever the others are
+        if isinstance(given[name], dict):
+            _known(name, given[name], ("from", "to", "scale"))
+            low, high, log = _interval(name, given[name])
+            columns[name] = np.exp(random.uniform(np.log(low), np.log(high), count)) if log else random.uniform(low, high, count)
+        else:
+            columns[name] = random.choice(np.array(_values(name, given[name])), count)
+    return tuple({name: float(values[k]) for name, values in columns.items()} for k in range(count))

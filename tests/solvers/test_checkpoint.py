@@ -1,0 +1,79 @@
+"""A solve that is interrupted and goes on ends at the very numbers of one that was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import spinodal as sp
+
+# Stages: a strong hint (one run), a weak one (repairs, then the order of F'), none (annealed repairs).
+CASES = {"strong": (0.05, 120), "weak": (2.0, 1500), "none": (np.inf, 700)}
+N = 12
+
+
+def problem_and_data(eta: float) -> tuple[sp.Problem, sp.Observed]:
+    problem = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.2, eta=eta, noise_variance=1e-4)
+    return problem, sp.sample(problem, N, seed=3, batch=1).observed
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt_after(calls: int) -> Any:
+    left = [calls]
+
+    def progress(*now: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Interrupted
+
+    return progress
+
+
+def assert_same(one: sp.Solution, other: sp.Solution) -> None:
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("name", [name if name == "weak" else pytest.param(name, marks=pytest.mark.slow) for name in CASES])
+def test_going_on_is_exact(name: str, tmp_path: Path) -> None:
+    eta, limit = CASES[name]
+    problem, observed = problem_and_data(eta)
+    options: dict[str, Any] = {"n_atoms": N, "max_iterations": limit}
+    whole = sp.solve(observed, problem, **options)
+    path = tmp_path / "state.npz"
+    interruptions = 0
+    for calls in (2, 9, 23, 5, 40):
+        try:
+            sp.solve(observed, problem, checkpoint=path, every=10, progress=interrupt_after(calls), **options)
+        except Interrupted:
+            interruptions += 1
+    assert interruptions >= 2
+    assert_same(sp.solve(observed, problem, checkpoint=path, every=10, **options), whole)
+    assert_same(sp.solve(observed, problem, checkpoint=path, every=10, **options), whole)  # from its end
+
+
+def test_another_solve_is_refused(tmp_path: Path) -> None:
+    problem, observed = problem_and_data(CASES["weak"][0])
+    path = tmp_path / "state.npz"
+    options: dict[str, Any] = {"checkpoint": path, "n_atoms": N, "max_iterations": CASES["weak"][1]}
+    with pytest.raises(Interrupted):
+        sp.solve(observed, problem, progress=interrupt_after(2), **options)
+    was = path.read_bytes()
+    other = observed._replace(Y=observed.Y + 1e-12)
+    for changed in ((other, problem, {}), (observed, problem.replace(eta=2.1), {}), (observed, problem, {"tolerance": 1e-3})):
+        with pytest.raises(sp.InputError, match="of others"):
+            sp.solve(*changed[:2], **options, **changed[2])
+    path.write_bytes(was[: len(was) // 2])
+    with pytest.raises(sp.InputError, match="checkpoint must be a file that a solve wrote"):
+        sp.solve(observed, problem, **options)
+    with pytest.raises(sp.InputError, match=r"ending in \.npz"):
+        sp.solve(observed, problem, checkpoint="state.pickle")
+    with pytest.raises(sp.InputError, match="no iterations to divide or save"):
+        sp.solve(observed, problem, sp.Lasso(), checkpoint=path)

@@ -1,0 +1,72 @@
+"""Y read in blocks and X kept in files: the numbers of `solve`, and what can't fit refused before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+from spinodal.solvers import on_disk
+
+N = 16
+STRONG = sp.Problem.sparse(alpha=0.6, pi=8.0, rho=0.1, eta=0.05, noise_variance=1e-4)
+
+
+@pytest.mark.parametrize("observed_fraction", [0.8, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_blocks_from_a_file_give_the_numbers_of_solve(tmp_path: Path, observed_fraction: float) -> None:
+    problem = STRONG.replace(channel=sp.GaussianNoise(1e-4, observed_fraction))
+    observed = sp.sample(problem, N, seed=1).observed
+    np.save(tmp_path / "Y.npy", observed.Y)
+    whole = sp.solve(observed, problem, sp.AMP(repair=False), max_iterations=300)
+    calls: list[int] = []
+    Y = np.load(tmp_path / "Y.npy", mmap_mode="r")
+    parts = sp.solve_on_disk(
+        Y, problem, tmp_path, F_prime=observed.F_prime, block=50, max_iterations=300, progress=lambda k, *_: calls.append(k)
+    )
+    assert parts.status == whole.status
+    assert parts.iterations == whole.iterations == len(calls)
+    for one, other in zip((*parts.mean, *parts.variance), (*whole.mean, *whole.variance), strict=True):
+        assert np.max(np.abs(one - other)) < 1e-10 * np.max(np.abs(other))
+    assert parts.residual == pytest.approx(whole.residual, rel=1e-9)
+    assert isinstance(parts.mean.X, np.memmap)
+    assert np.array_equal(np.load(tmp_path / "X_mean.npy"), parts.mean.X)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["X_mean.npy", "X_variance.npy", "Y.npy"]
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = sp.sample(STRONG, N, seed=1).observed
+
+    def refused(words: str, **options: object) -> None:
+        with pytest.raises(sp.InputError, match=words):
+            sp.solve_on_disk(observed.Y, STRONG, tmp_path, **{"F_prime": observed.F_prime, **options})  # type: ignore[arg-type]
+        assert not list(tmp_path.iterdir())
+
+    with monkeypatch.context() as small:
+        small.setattr(on_disk, "memory", lambda: 1e5)
+        refused("block must leave room in memory", block=10_000)
+        small.setattr(on_disk, "memory", lambda: 1e3)
+        refused("must leave room for F in memory")
+    with monkeypatch.context() as full:
+        full.setattr(on_disk.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
+        refused("directory must have room for X and g")
+    refused("solver must be an AMP with constant damping", solver=sp.AMP(learn=("rho",)))
+    refused("F_prime must be given", F_prime=None)
+    with pytest.raises(sp.InputError, match="directory must be there"):
+        sp.solve_on_disk(observed.Y, STRONG, tmp_path / "nowhere", F_prime=observed.F_prime)
+
+
+@pytest.mark.slow
+def test_a_dictionary_is_learned_from_what_fits_and_refined_on_all(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    problem = sp.Problem.sparse(alpha=0.5, pi=40.0, rho=0.1, noise_variance=1e-4)
+    instance = sp.sample(problem, 40, seed=1)
+    Y = zarr.create_array(store=str(tmp_path / "Y.zarr"), shape=instance.observed.Y.shape, chunks=(20, 400), dtype="float64")
+    Y[:] = instance.observed.Y
+    some = sp.solve(sp.Observed(instance.observed.Y[:, ::4], None, None), problem, n_atoms=40)
+    solution = sp.solve_on_disk(Y, problem, tmp_path, n_atoms=40, block=400)
+    assert solution.status == "converged"
+    ours, less = sp.score(solution.mean, instance.truth), sp.score(some.mean, sp.Pair(instance.truth.F, instance.truth.X[:, ::4]))
+    assert ours.atoms_recovered == 1
+    assert ours.mse_aligned.F < 0.5 * less.mse_aligned.F  # four times the signals

@@ -1,0 +1,267 @@
+"""Sweeps end to end: one set of numbers whoever computes them, killed or not, and a ledger that nothing damages."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+from conftest import Done
+from spinodal.sweeps import Dask, InProcess, Processes, compute, dataset, parse_spec, resume_sweep, run_sweep, standing, table
+from spinodal.sweeps.ledger import LEDGER, open_ledger
+
+Run = Callable[..., Done]
+
+QUIET = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+# Cheap: one shape, one solver, a few iterations.
+TINY = """
+instances = 12
+N = 8
+batch = 2
+max_iterations = 20
+[grid]
+alpha = 0.5
+rho = [0.1, 0.2]
+pi = 2.0
+eta = 0.05
+noise_variance = 1e-4
+[solver]
+method = "mu-amp"
+"""
+
+
+def points(directory: Path) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(directory / LEDGER) as connection:
+        return connection.execute("SELECT * FROM points ORDER BY id").fetchall()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sweep, uninterrupted."""
+    directory = tmp_path_factory.mktemp("whole")
+    now = run_sweep(parse_spec(TINY), directory, InProcess(1))
+    assert now.finished == now.total == 24
+    return directory
+
+
+def test_a_point_is_what_solve_gives(whole: Path) -> None:
+    frame = table(whole)
+    row = frame.iloc[5]
+    problem = sp.Problem.sparse(alpha=0.5, pi=2.0, rho=row.rho, eta=0.05, noise_variance=1e-4)
+    drawn = sp.sample(problem, 8, seed=int(row.seed))
+    solution = sp.solve(drawn.observed, problem, sp.MUAMP(), seed=int(row.seed), max_iterations=20)
+    assert row.status == solution.status
+    assert row.mse_X == pytest.approx(sp.score(solution.mean, drawn.truth).mse.X, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "executor", [lambda: InProcess(2), pytest.param(lambda: Processes(1), marks=pytest.mark.slow)], ids=["threads", "processes"]
+)
+def test_the_numbers_do_not_depend_on_who_computes(whole: Path, tmp_path: Path, executor: Callable[[], Any]) -> None:
+    spec = parse_spec(TINY.replace("instances = 12", "instances = 4"))
+    run_sweep(spec, tmp_path, executor())
+    mine = {row[0]: row[2:] for row in points(tmp_path)}
+    theirs = {row[0]: row[2:] for row in points(whole)}
+    assert len(mine) == 8
+    assert mine.items() <= theirs.items()
+
+
+def test_arrays_and_provenance(whole: Path) -> None:
+    data = dataset(whole)
+    assert dict(data.sizes) == {
+        "alpha": 1, "pi": 1, "rho": 2, "eta": 1, "noise_variance": 1, "observed_fraction": 1, "N": 1, "solver": 1, "instance": 12,
+    }  # fmt: skip
+    assert np.isfinite(data.mse_X).all()
+    assert data.attrs["spec"] == TINY
+    assert data.attrs["float_type"] == "float64"
+    assert data.attrs["spinodal_version"] == sp.__version__
+    assert "jaxlib" in data.attrs["machines"]
+    frame = table(whole)
+    for k, rho in enumerate((0.1, 0.2)):
+        here = frame[frame.rho == rho].sort_values("instance")
+        assert np.array_equal(data.mse_X.values.squeeze()[k], here.mse_X)
+
+
+def test_failures_are_rows_and_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = parse_spec(TINY.replace("instances = 12", "instances = 2"))
+
+    def breaks(*arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("out of\n  luck")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compute, "solve", breaks)
+        now = run_sweep(spec, tmp_path, InProcess(1))
+    assert now.statuses == {"failed": 4}
+    frame = table(tmp_path)
+    assert set(frame.error) == {"RuntimeError: out of luck"}
+    assert np.isnan(frame.mse_X).all()
+    assert resume_sweep(tmp_path, InProcess(1)).statuses == {"failed": 4}
+    assert "failed" not in resume_sweep(tmp_path, InProcess(1), retry_failed=True).statuses
+    assert np.isfinite(table(tmp_path).mse_X).all()
+
+
+def command(*words: str) -> subprocess.Popen[str]:
+    code = "from spinodal.cli import main; main()"
+    line = [sys.executable, "-c", code, "sweep", *words]
+    return subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=QUIET)
+
+
+def kill_and_resume(text: str, whole: Path, directory: Path, kills: int, executor: tuple[str, ...], seed: int) -> None:
+    """Kill the sweep `kills` times at random moments after it began to hand out batches, then let it end, and look at the ledger."""
+    spec = directory.parent / "tiny.toml"
+    spec.write_text(text)
+    rng = random.Random(seed)
+    killed = 0
+    while killed < kills:
+        there = (directory / LEDGER).exists()
+        before = attempts(directory) if there else 0
+        process = command("resume", str(directory), *executor) if there else command("run", str(spec), "--out", str(directory), *executor)
+        while process.poll() is None and not ((directory / LEDGER).exists() and attempts(directory) > before):
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL  # it was still at work
+        killed += 1
+    final = command("resume", str(directory), *executor)
+    assert final.wait() == 0, final.stderr.read() if final.stderr else ""
+    assert points(directory) == points(whole)  # bit for bit: SQLite keeps the doubles as they are
+    with sqlite3.connect(directory / LEDGER) as connection:
+        again = connection.execute(
+            "SELECT a.batch FROM attempts a JOIN batches b ON a.batch = b.batch WHERE a.started > b.finished"
+        ).fetchall()
+        most = connection.execute("SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM attempts GROUP BY run, batch)").fetchone()[0]
+        lost = (
+            connection.execute("SELECT COUNT(*) FROM attempts").fetchone()[0]
+            - connection.execute("SELECT COUNT(*) FROM batches").fetchone()[0]
+        )
+    assert not again  # nothing was handed out again once it was in the ledger
+    assert most == 1
+    in_flight = 1 if executor == ("--workers", "1") else 2
+    assert lost <= killed * in_flight
+
+
+def attempts(directory: Path) -> int:
+    try:
+        ledger = open_ledger(directory, read_only=True)
+        try:
+            return len(ledger.rows("attempts", "batch"))
+        finally:
+            ledger.close()
+    except sp.InputError:
+        return 0
+
+
+def test_killed_and_resumed_is_the_same_as_never_killed(whole: Path, tmp_path: Path) -> None:
+    kill_and_resume(TINY, whole, tmp_path / "out", 2, ("--workers", "1"), seed=0)
+
+
+def test_bad_circumstances(spinodal_command: Run, whole: Path, tmp_path: Path) -> None:
+    """A sweep that is there already, a directory that refuses everyone, a damaged ledger, another database, a misspelt key."""
+    spec = tmp_path / "spec.toml"
+    spec.write_text(TINY)
+    was = (whole / LEDGER).read_bytes()
+
+    def refused(*words: str) -> str:
+        done = spinodal_command("sweep", *words)
+        assert done.code == 2
+        assert done.out == ""
+        assert len(done.err.splitlines()) == 1
+        return done.err
+
+    assert "spinodal sweep resume" in refused("run", str(spec), "--out", str(whole))
+    assert (whole / LEDGER).read_bytes() == was
+    assert "can't" in refused("run", str(spec), "--out", "/proc/nowhere")
+    assert "no ledger.sqlite" in refused("status", str(tmp_path))
+    assert "no ledger.sqlite" in refused("resume", str(tmp_path))
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    for content in (b"not a database at all" * 100, was[:5000], was[:4096] + b"\x07" * (len(was) - 4096), b""):
+        (damaged / LEDGER).write_bytes(content)
+        for words in (("status", str(damaged)), ("resume", str(damaged)), ("run", str(spec), "--out", str(damaged))):
+            assert "ledger" in refused(*words)
+            assert (damaged / LEDGER).read_bytes() == content
+    spec.write_text(TINY.replace("max_iterations", "max_iteratoins"))
+    assert "did you mean max_iterations?" in refused("run", str(spec), "--out", "fresh")
+    assert not (tmp_path / "fresh").exists()
+    assert "executor must be one of" in refused("resume", str(whole), "--executor", "cloud")
+    assert "must be one of" in refused("figure", str(whole), "--x", "rhoo")
+    assert "ending in .nc, .csv, .parquet" in refused("export", str(whole), "--out", "x.xlsx")
+
+
+def test_a_second_run_on_a_ledger_is_refused(whole: Path, tmp_path: Path, spinodal_command: Run) -> None:
+    from spinodal.sweeps.ledger import sole_writer
+
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / LEDGER).write_bytes((whole / LEDGER).read_bytes())
+    with sole_writer(copy):
+        done = spinodal_command("sweep", "resume", str(copy))
+        assert done.code == 2
+        assert "another run is adding to the ledger" in done.err
+        assert spinodal_command("sweep", "status", str(copy)).code == 0  # looking is allowed
+    assert spinodal_command("sweep", "resume", str(copy)).code == 0
+
+
+FULL_DISK = """
+import resource, sys
+from spinodal.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))
+main()
+"""
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_a_sound_ledger(whole: Path, tmp_path: Path) -> None:
+    """The system refuses to let the ledger grow, as it does when there is no space."""
+    spec, out = tmp_path / "tiny.toml", tmp_path / "out"
+    spec.write_text(TINY.replace("instances = 12", "instances = 60"))
+    room = (whole / LEDGER).stat().st_size
+    words = [sys.executable, "-c", FULL_DISK, str(room), "sweep", "run", str(spec), "--out", str(out), "--workers", "1"]
+    done = subprocess.run(words, capture_output=True, text=True, env=QUIET, check=False)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "can't be used" in done.stderr
+    before = standing(out)
+    assert 0 < before.finished < before.total
+    assert resume_sweep(out, InProcess(1)).finished == before.total
+
+
+def test_export_files(whole: Path, spinodal_command: Run, tmp_path: Path) -> None:
+    import pandas
+    import xarray
+
+    for name in ("a.nc", "a.csv", "a.parquet"):
+        assert spinodal_command("sweep", "export", str(whole), "--out", name).code == 0
+    expected = table(whole)
+    for read in (pandas.read_csv(tmp_path / "a.csv", comment="#"), pandas.read_parquet(tmp_path / "a.parquet")):
+        assert np.array_equal(read.mse_X, expected.mse_X)
+        assert list(read.id) == list(expected.id)
+    with xarray.open_dataset(tmp_path / "a.nc", engine="scipy") as stored:
+        assert stored.attrs["spec"] == TINY
+        assert np.array_equal(stored.mse_X, dataset(whole).mse_X)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", [("--workers", "1"), ("--executor", "processes", "--workers", "2")], ids=["in-process", "processes"])
+def test_killed_twenty_times(tmp_path: Path, executor: tuple[str, ...]) -> None:
+    """The sweep is as large as twenty kills need."""
+    text = TINY.replace("instances = 12", "instances = 300")
+    (tmp_path / "whole").mkdir()
+    run_sweep(parse_spec(text), tmp_path / "whole", InProcess(1))
+    kill_and_resume(text, tmp_path / "whole", tmp_path / "out", 20, executor, seed=1)
+
+
+@pytest.mark.slow
+def test_dask_gives_the_same_numbers(whole: Path, tmp_path: Path) -> None:
+    run_sweep(parse_spec(TINY), tmp_path, Dask(workers=1))
+    assert points(tmp_path) == points(whole)
