@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ..pair import Pair
 from ..problem import Observed, Problem
 from .data import Data, make_data
 from .iterate import Progress, begin, going, iterate, iterate_together
@@ -19,9 +20,10 @@ class Model(NamedTuple):
     N: int
     matrix: str
     dtype: str
+    centre: Pair[bool] = Pair(False, False)
 
     def data(self, observed: Observed, problem: Problem) -> Data:
-        return make_data(observed, problem, self.N, self.matrix, self.dtype)
+        return make_data(observed, problem, self.N, self.matrix, self.dtype, self.centre)
 
 
 @partial(jax.jit, static_argnums=(0, 4))

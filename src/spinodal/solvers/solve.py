@@ -19,6 +19,7 @@ from .door import check_memory, check_observed
 from .epochs import search
 from .iterate import STATUSES, Progress, Trace
 from .learning import Parameters, informed, parameters
+from .offsets import returned
 from .runs import Model, begin_batch, mapped, run_batch
 from .state import data_power, rescaled
 
@@ -93,11 +94,19 @@ def solve(
         with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"):
             problem = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
             observed = jax.tree.map(lambda value: jnp.asarray(value) if value.dtype == bool else jnp.asarray(value, dtype), observed)
-            model = Model(solver, N, matrix, np.dtype(dtype).name)
+            model = Model(solver, N, matrix, np.dtype(dtype).name, _means_to_remove(solver, problem))
             observed = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), observed) if restarts > 1 else observed
             solution = _solve_batch(model, observed, problem, max_iterations, tolerance, seed, progress)
             solution = _best_of(solution, restarts)
     return solution if batched else jax.tree.map(lambda value: value[0], solution)
+
+
+def _means_to_remove(solver: Any, problem: Problem) -> Pair[bool]:
+    """Which factors have a prior mean that is not zero, or is to be learned."""
+    if not solver.remove_means:
+        return Pair(False, False)
+    has_mean = [bool(prior.moments().mean != 0) for prior in problem.prior]
+    return Pair(F=has_mean[0], X=has_mean[1] or "mean" in getattr(solver, "learn", ()))
 
 
 def _solve_batch(
@@ -172,10 +181,11 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
     def one(observed: Observed, run: Progress, trouble: Any) -> Solution:
         data, solver = informed(model.data(observed, problem), run.state), model.solver
         state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
+        state = state._replace(**dict(zip("FX", returned(data, state.F, state.X, state.offset, state.level), strict=True)))
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
         error = error if data.mask is None else error * data.mask
         residual = jnp.mean(error**2) / jnp.mean(data.seen_by_signal)
-        phi = -solver.cost(data, state)
+        phi = -solver.cost(data, run.state)
         finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(state.X.variance)) & jnp.all(jnp.isfinite(state.F.variance))
         good = finite & (residual <= _WORSE_THAN_NOTHING * data_power(data) + data.noise)
         ending = jnp.where(run.change <= tolerance, STATUSES.index("converged"), STATUSES.index("max_iterations"))
