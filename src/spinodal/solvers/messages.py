@@ -214,7 +214,7 @@ def _by_signal(values: Any, P: int) -> Any:
 def expected_nonzeros(data: Data, a: Any, b: Any) -> Any:
     """Expected number of nonzeros of each atom; all of them for priors without a point at zero."""
     _, N, P = data.sizes
-    if hasattr(data.prior.X, "slab_probability"):
+    if data.prior.X.density() is not None:
         return over_signals((data.prior.X.slab_probability(a, b), jnp.ones(P, data.Y.dtype)))[0]
     return jnp.full(N, float(P), data.Y.dtype)
 

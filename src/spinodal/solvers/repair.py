@@ -62,7 +62,7 @@ def checks(data: Data, state: State) -> Checks:
     mixed, axes = mixed_atoms(data, state)
     restart = copies
     trouble = ~jnp.all(jnp.isfinite(state.F.mean)) | (missing.count > 0) | jnp.any(mixed)
-    rho = getattr(data.prior.X, "rho", None)
+    rho = data.prior.X.density()
     if rho is not None:
         expected = rho * P
         z = (state.nonzeros - expected) / jnp.sqrt(expected * (1 - rho))
