@@ -142,9 +142,7 @@ def message_to_matrix(rules: Rules, data: Data, F: Any, sums: ForMatrix, learns:
     return a, b if data.centre.F is None else b + a * data.centre.F
 
 
-def _pass(
-    rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, step_size: Any, count: Any
-) -> tuple[Signals, ForMatrix]:
+def _pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, step_size: Any, count: Any) -> tuple[Signals, ForMatrix]:
     """The signals in `data` and `state` with new (damped) X and g, and what they say about F.
 
     X is read as it is stored; its pending scale k goes into the small arrays that it meets, so that no rescaled copy of X is made.
