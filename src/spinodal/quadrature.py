@@ -50,7 +50,7 @@ def nodes_and_weights(support: Support, a: Any) -> tuple[Any, Any]:
 
 
 def message_averages(prior: Prior, support: Support, a: Any, centre: Any = 0.0) -> Averages:
-    """The three averages at one signal-to-noise ratio a: pure JAX, scalar in and out. The overlap is taken about `centre`, 0 or the mean."""
+    """The three averages at one signal-to-noise ratio a: pure JAX, scalar in and out. Overlaps are taken about `centre`."""
     exact = prior.exact_averages(a)
     if exact is not None:
         return exact._replace(overlap=exact.overlap - centre**2)

@@ -136,6 +136,26 @@ def test_blind_calibration_improves_the_nominal_components_in_their_order() -> N
     assert np.sqrt(np.mean(model.components_**2)) == pytest.approx(5 * np.sqrt(np.mean(nominal**2)), rel=0.2)
 
 
+def test_a_warm_start_goes_on_from_the_last_fit() -> None:
+    data = drawn().data
+    model = sp.DictionaryLearner(ATOMS, random_state=0).fit(data).set_params(warm_start=True)
+    before = model.components_
+    assert model.solver_status_ == "converged"
+    model.fit(data)
+    assert model.n_iter_ == 0  # no message passing
+    assert len(model.history_["evidence"]) <= 3
+    np.testing.assert_allclose(model.components_, before, atol=0.02)
+    refitted = sp.DictionaryLearner(ATOMS - 2, random_state=0, warm_start=True, max_iter=5, refine_iter=0)
+    refitted.components_ = before  # of another shape: a fit from the beginning
+    assert refitted.fit(data).n_iter_ > 0
+
+
+def test_work_that_would_take_hours_is_warned_of() -> None:
+    data = np.zeros((50_000, 400))
+    with pytest.warns(UserWarning, match="refine_iter=0 leaves them out"):
+        sp.DictionaryLearner(400).fit(data)
+
+
 def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     model, data = learned(), drawn().data
     model.save(tmp_path / "model.npz")

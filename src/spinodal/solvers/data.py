@@ -13,6 +13,8 @@ from ..problem import Observed, Problem, side_information
 
 # Without noise, or below rounding, the noise variance is set to this many squared rounding errors of the data.
 _ROUNDING = 1e4
+# No prior mean is taken off.
+NO_MEANS = Pair(False, False)
 
 
 class Data(NamedTuple):
@@ -54,7 +56,7 @@ class Data(NamedTuple):
         return (a, b) if self.side is None else (a + self.side[0], b + self.side[1])
 
 
-def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: Any, centre: Pair[bool] = Pair(False, False)) -> Data:
+def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: Any, centre: Pair[bool] = NO_MEANS) -> Data:
     """Prepare an instance. `matrix` says how F is known: "exact", "noisy" (through F') or "none"; `centre`, which means are taken off."""
     Y = jnp.asarray(observed.Y, dtype)
     mask = None if observed.mask is None else jnp.asarray(observed.mask, dtype)

@@ -86,7 +86,7 @@ class ForMatrix(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """F less its prior mean, as the passes over the signals need it: over sqrt(N), turned around, and squares as the structure wants them."""
+    """F less its prior mean, as the passes over the signals need it: over sqrt(N), turned around, and its squares, averaged."""
 
     mean: Any
     transposed: Any

@@ -9,7 +9,7 @@ import jax
 
 from ..pair import Pair
 from ..problem import Observed, Problem
-from .data import Data, make_data
+from .data import NO_MEANS, Data, make_data
 from .iterate import Progress, begin, going, iterate, iterate_together
 
 
@@ -20,7 +20,7 @@ class Model(NamedTuple):
     N: int
     matrix: str
     dtype: str
-    centre: Pair[bool] = Pair(False, False)
+    centre: Pair[bool] = NO_MEANS
 
     def data(self, observed: Observed, problem: Problem) -> Data:
         return make_data(observed, problem, self.N, self.matrix, self.dtype, self.centre)

@@ -15,6 +15,7 @@ from ..errors import InputError, check, check_choice, check_count
 from ..pair import Pair
 from ..problem import Observed, Problem
 from .amp import AMP
+from .data import NO_MEANS
 from .door import check_memory, check_observed
 from .epochs import search
 from .iterate import STATUSES, Progress, Trace
@@ -104,7 +105,7 @@ def solve(
 def _means_to_remove(solver: Any, problem: Problem) -> Pair[bool]:
     """Which factors have a prior mean that is not zero, or is to be learned."""
     if not solver.remove_means:
-        return Pair(False, False)
+        return NO_MEANS
     has_mean = [bool(prior.moments().mean != 0) for prior in problem.prior]
     return Pair(F=has_mean[0], X=has_mean[1] or "mean" in getattr(solver, "learn", ()))
 
@@ -181,7 +182,8 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
     def one(observed: Observed, run: Progress, trouble: Any) -> Solution:
         data, solver = informed(model.data(observed, problem), run.state), model.solver
         state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
-        state = state._replace(**dict(zip("FX", returned(data, state.F, state.X, state.offset, state.level), strict=True)))
+        F, X = returned(data, state.F, state.X, state.offset, state.level)
+        state = state._replace(F=F, X=X)
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
         error = error if data.mask is None else error * data.mask
         residual = jnp.mean(error**2) / jnp.mean(data.seen_by_signal)
