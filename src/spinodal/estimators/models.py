@@ -31,6 +31,8 @@ _WHY = {
 class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, BaseEstimator):
     """What the two estimators share: data = codes @ components_ + noise, with most codes zero."""
 
+    components_: np.ndarray
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the components from data (samples x features); NaN is a missing entry."""
         wanted = self._wanted()
@@ -45,7 +47,8 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             )
         self.mean_ = _column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
         self._warn_of_work(X, n_components)
-        before = self._model() if self.warm_start and np.shape(getattr(self, "components_", None)) == (n_components, X.shape[1]) else None
+        known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
+        before = self._model() if known else None
         with _one_thread():
             fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components), before)
         self.components_, self.components_var_ = fitted.components, fitted.components_var
@@ -180,8 +183,8 @@ class DictionaryLearner(Factorizer):
     callback: called as callback(iteration, residual, damping) now and then. verbose: print the same.
 
     After fit: components_ (n_components x n_features, of about unit norm) and components_var_, their posterior means and variances;
-    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_, solver_status_ and n_iter_ (of message passing alone), history_ (residual, level,
-    damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
+    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_; solver_status_ and n_iter_ (of message passing alone);
+    history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
     """
 
     def __init__(

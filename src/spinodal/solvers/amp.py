@@ -30,7 +30,8 @@ class AMP:
     damping: weight of the old value, or "adaptive": raised when the Bethe free entropy falls, lowered while it rises.
     residual_floor: the variance used is at least this share of the measured one. measured_variance: use the measured one alone.
     clip_gains, gauge, remove_means: see the module.
-    anneal: iterations of slow cooling from a noise level near the data's power at the start; 0 for the known level always, also after repairs; None for the known level at the start with F', and a short cooling without.
+    anneal: iterations of slow cooling from a noise level near the data's power at the start; 0 for the known level always, also after
+    repairs; None for the known level at the start with F', and a short cooling without.
     learn: parameters to learn on the way, any of "noise", "rho", "mean", "variance" (of the slab of X) and "eta", from the given ones on.
     repair: look for duplicated, unused or overused atoms when the iterations have settled, and start those again.
     """

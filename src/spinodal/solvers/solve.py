@@ -21,7 +21,7 @@ from .epochs import search
 from .iterate import STATUSES, Progress, Trace
 from .learning import Parameters, informed, parameters
 from .offsets import returned
-from .runs import Model, begin_batch, mapped, run_batch
+from .runs import Model, begin_batch, mapped, run_batch, start_batch
 from .state import data_power, rescaled
 
 # A run that explains Y this much worse than X = 0 would has come apart.
@@ -63,6 +63,7 @@ def solve(
     restarts: int = 1,
     seed: int = 0,
     dtype: Any = np.float64,
+    start: Solution | None = None,
     progress: Callable[[int, float, float], None] | None = None,
 ) -> Solution:
     """Recover F and X from Y (and F' and a mask, where given): the means and variances of the posterior, Eq. (4) of KMZ13.
@@ -70,7 +71,8 @@ def solve(
     `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means
     a batch of instances, solved together. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
-    and free entropy is returned. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
+    and free entropy is returned. `start` is a solution to go on from (of data with the same shape): its F and X take the place of what the priors and F' say.
+    `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
     """
     solver = AMP() if solver is None else solver
     if not (hasattr(solver, "estimate") or hasattr(solver, "step")) or isinstance(solver, type):
@@ -82,11 +84,14 @@ def solve(
     if restarts > 1 and matrix != "none":
         raise InputError(f"restarts must be 1 where F_prime says where to start, but {restarts} was given.")
     check_count("seed", seed, 0)
+    if start is not None:
+        _check_start(start, observed.Y.shape, N, restarts)
     check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
     check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize)
     batched = np.ndim(observed.Y) == 3
     if not batched:
         observed = jax.tree.map(lambda value: value[None], observed)
+        start = None if start is None else jax.tree.map(lambda value: value[None], start._replace(trace=None))
     if hasattr(solver, "estimate"):
         solution = solver.estimate(observed, problem)
         solution = jax.tree.map(lambda value: value.astype(dtype) if value.dtype.kind == "f" else value, solution)
@@ -97,9 +102,22 @@ def solve(
             observed = jax.tree.map(lambda value: jnp.asarray(value) if value.dtype == bool else jnp.asarray(value, dtype), observed)
             model = Model(solver, N, matrix, np.dtype(dtype).name, _means_to_remove(solver, problem))
             observed = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), observed) if restarts > 1 else observed
-            solution = _solve_batch(model, observed, problem, max_iterations, tolerance, seed, progress)
+            solution = _solve_batch(model, observed, problem, max_iterations, tolerance, seed, progress, start)
             solution = _best_of(solution, restarts)
     return solution if batched else jax.tree.map(lambda value: value[0], solution)
+
+
+def _check_start(start: Any, shape: tuple[int, ...], N: int, restarts: int) -> None:
+    *batch, M, P = shape
+    if not isinstance(start, Solution):
+        raise InputError(f"start must be a Solution, but {type(start).__name__} was given.")
+    if restarts > 1:
+        raise InputError(f"restarts must be 1 with a solution to start from, but {restarts} was given.")
+    shapes = (np.shape(start.mean.F), np.shape(start.mean.X))
+    if shapes != ((*batch, M, N), (*batch, N, P)):
+        raise InputError(
+            f"start must have F of shape {(*batch, M, N)} and X of shape {(*batch, N, P)}, but {shapes[0]} and {shapes[1]} were given."
+        )
 
 
 def _means_to_remove(solver: Any, problem: Problem) -> Pair[bool]:
@@ -111,7 +129,7 @@ def _means_to_remove(solver: Any, problem: Problem) -> Pair[bool]:
 
 
 def _solve_batch(
-    model: Model, observed: Observed, problem: Problem, max_iterations: int, tolerance: float, seed: int, progress: Any
+    model: Model, observed: Observed, problem: Problem, max_iterations: int, tolerance: float, seed: int, progress: Any, start: Any
 ) -> Solution:
     keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(observed.Y.shape[0]))
 
@@ -128,7 +146,11 @@ def _solve_batch(
             if not np.any(unfinished):
                 return run
 
-    run, trouble = search(model, observed, problem, go, begin_batch(model, observed, problem, keys, max_iterations), max_iterations)
+    run = begin_batch(model, observed, problem, keys, max_iterations)
+    if start is not None:
+        estimates = jax.tree.map(lambda value: jnp.asarray(value, model.dtype), (start.mean, start.variance))
+        run = start_batch(model, observed, problem, run, *estimates)
+    run, trouble = search(model, observed, problem, go, run, max_iterations)
     return _solution(model, observed, problem, run, trouble, tolerance)
 
 
