@@ -71,8 +71,8 @@ def solve(
     `problem` supplies the priors, the noise variance and eta; its alpha and pi play no part. A leading axis on the observed arrays means
     a batch of instances, solved together. `solver` is an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
-    and free entropy is returned. `start` is a solution to go on from (of data with the same shape): its F and X take the place of what the priors and F' say.
-    `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
+    and free entropy is returned. `start` is a solution to go on from, of data of the same shape: its F and X take the place of what the
+    priors and F' say. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
     """
     solver = AMP() if solver is None else solver
     if not (hasattr(solver, "estimate") or hasattr(solver, "step")) or isinstance(solver, type):
@@ -204,12 +204,12 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
     def one(observed: Observed, run: Progress, trouble: Any) -> Solution:
         data, solver = informed(model.data(observed, problem), run.state), model.solver
         state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
+        phi = -solver.cost(data, state)
         F, X = returned(data, state.F, state.X, state.offset, state.level)
         state = state._replace(F=F, X=X)
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
         error = error if data.mask is None else error * data.mask
         residual = jnp.mean(error**2) / jnp.mean(data.seen_by_signal)
-        phi = -solver.cost(data, run.state)
         finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(state.X.variance)) & jnp.all(jnp.isfinite(state.F.variance))
         good = finite & (residual <= _WORSE_THAN_NOTHING * data_power(data) + data.noise)
         ending = jnp.where(run.change <= tolerance, STATUSES.index("converged"), STATUSES.index("max_iterations"))
