@@ -122,7 +122,7 @@ def _check_start(start: Any, shape: tuple[int, ...], N: int, restarts: int) -> N
 
 def _means_to_remove(solver: Any, problem: Problem) -> Pair[bool]:
     """Which factors have a prior mean that is not zero, or is to be learned."""
-    if not solver.remove_means:
+    if not getattr(solver, "remove_means", False):
         return NO_MEANS
     has_mean = [bool(prior.moments().mean != 0) for prior in problem.prior]
     return Pair(F=has_mean[0], X=has_mean[1] or "mean" in getattr(solver, "learn", ()))
