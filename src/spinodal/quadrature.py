@@ -49,11 +49,11 @@ def nodes_and_weights(support: Support, a: Any) -> tuple[Any, Any]:
     return (centre[:, None] + half[:, None] * x).ravel(), (half[:, None] * w).ravel()
 
 
-def message_averages(prior: Prior, support: Support, a: Any) -> Averages:
-    """The three averages at one signal-to-noise ratio a: pure JAX, scalar in and out."""
+def message_averages(prior: Prior, support: Support, a: Any, centre: Any = 0.0) -> Averages:
+    """The three averages at one signal-to-noise ratio a: pure JAX, scalar in and out. Overlaps are taken about `centre`."""
     exact = prior.exact_averages(a)
     if exact is not None:
-        return exact
+        return exact._replace(overlap=exact.overlap - centre**2)
     # At a = 0 the message says nothing; evaluate next to it to keep b/sqrt(a) defined.
     safe = jnp.where(a > 0, a, 1.0)
     u, w = nodes_and_weights(support, safe)
@@ -64,7 +64,7 @@ def message_averages(prior: Prior, support: Support, a: Any) -> Averages:
     prior_mean, prior_variance = prior.moments()
     return Averages(
         jnp.where(a > 0, jnp.sum(p * variance), prior_variance),
-        jnp.where(a > 0, jnp.sum(p * mean**2), jnp.asarray(prior_mean) ** 2),
+        jnp.where(a > 0, jnp.sum(p * (mean - centre) ** 2), (jnp.asarray(prior_mean) - centre) ** 2),
         jnp.where(a > 0, information, 0.0),
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
+from spinodal.scoring import signal_errors
 from spinodal.solvers import STATUSES
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
@@ -132,13 +133,24 @@ def test_missing_entries_are_never_read(name: str) -> None:
 
 
 def test_amp_recovers_from_an_incomplete_Y() -> None:
-    problem = sp.Problem.sparse(alpha=0.6, pi=5.0, rho=0.1, eta=0.1, noise_variance=1e-6, observed_fraction=0.8)
+    """30% missing: the errors are those predicted for the observed fraction, and not those for a complete Y, which are half as large."""
+    problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.1, noise_variance=1e-6, observed_fraction=0.7)
     instance = sp.sample(problem, 100, seed=1)
     solution = sp.solve(instance.observed, problem)
     assert solution.status == "converged"
-    found, expected = sp.score(solution.mean, instance.truth), sp.amp_mse(problem).mse
-    assert found.mse_scaled.F < 1.5 * expected.F
-    assert found.atoms_recovered == 1
+    expected = sp.amp_mse(problem).mse
+    assert 0.9 < sp.score(solution.mean, instance.truth).mse_scaled.F / expected.F < 1.3
+    assert 0.8 < np.median(signal_errors(solution.mean, instance.truth)) / expected.X < 1.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("eta", [0.1, np.inf])
+def test_an_incomplete_Y_at_full_size(eta: float) -> None:
+    problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=eta, noise_variance=1e-6, observed_fraction=0.7)
+    instance = sp.sample(problem, 200, seed=7)
+    solution = sp.solve(instance.observed, problem, n_atoms=200)
+    assert solution.status == "converged"
+    assert 0.95 < sp.score(solution.mean, instance.truth).mse_aligned.F / sp.amp_mse(problem).mse.F < 1.15
 
 
 def test_without_a_hint_the_given_matrix_plays_no_part() -> None:

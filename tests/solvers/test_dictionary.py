@@ -48,6 +48,20 @@ def test_every_atom_is_found_at_the_predicted_error(learned: tuple[sp.Instance, 
     assert list(solution.status) == ["converged"] * 4
 
 
+def test_a_solution_to_start_from_saves_the_way(learned: tuple[sp.Instance, sp.Solution]) -> None:
+    """The same data with other noise on top: no search, the same atoms."""
+    instance, solution = learned
+    noisier = instance.observed._replace(Y=instance.observed.Y + 1e-4 * np.random.default_rng(0).normal(size=instance.observed.Y.shape))
+    again = sp.solve(noisier, EASY.replace(channel=sp.GaussianNoise(2e-8)), n_atoms=N, start=solution)
+    assert list(again.status) == ["converged"] * 4
+    assert np.all(again.iterations < 0.6 * solution.iterations)
+    assert max(angles(again.mean.F[k], solution.mean.F[k]).max() for k in range(4)) < 1e-6
+    with pytest.raises(sp.InputError, match="start must have F of shape"):
+        sp.solve(noisier, EASY, n_atoms=N + 1, start=solution)
+    with pytest.raises(sp.InputError, match="start must be a Solution"):
+        sp.solve(noisier, EASY, n_atoms=N, start=instance)
+
+
 @pytest.mark.parametrize("nonzeros", [2, 4, 6, 8])
 def test_square_dictionaries_with_a_fixed_number_of_nonzeros(nonzeros: int) -> None:
     Y, F, _ = exactly_sparse(20, nonzeros, seed=nonzeros, batch=5)

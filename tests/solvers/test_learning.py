@@ -54,6 +54,20 @@ def test_dictionary_from_wrong_starts(rho: float, noise: float, informed: np.nda
     np.testing.assert_allclose(errors(solution, INSTANCE.truth), informed, rtol=0.1)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("eta", [0.1, np.inf])
+def test_wrong_starts_at_full_size(eta: float) -> None:
+    """N = 200, rho three times too high and too low, noise a hundred times too high: estimates and errors within 10%."""
+    true = sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=eta, noise_variance=1e-6)
+    drawn = sp.sample(true, 200, seed=11, batch=INSTANCES)
+    best = errors(sp.solve(drawn.observed, true, n_atoms=200), drawn.truth)
+    for rho in (0.3, 0.1 / 3):
+        solution = sp.solve(drawn.observed, start(true, rho=rho, noise=1e-4), sp.AMP(learn=("noise", "rho")), n_atoms=200)
+        np.testing.assert_allclose(solution.parameters.rho, 0.1, rtol=0.1)
+        np.testing.assert_allclose(solution.parameters.noise, 1e-6, rtol=0.1)
+        np.testing.assert_allclose(errors(solution, drawn.truth), best, rtol=0.1)
+
+
 def test_slab_mean_and_variance() -> None:
     problem = start(TRUE, rho=0.1, noise=1e-6, mean=0.3, variance=0.4)
     instance = sp.sample(problem, N, seed=3, batch=INSTANCES)

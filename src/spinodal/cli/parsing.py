@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import InputError
+from ..errors import InputError, check_count
 
 # A grid from the command line is refused beyond this many points.
 _LONGEST_GRID = 100_000
@@ -25,6 +25,17 @@ def numbers(name: str, text: str) -> list[float]:
     if not parts:
         raise InputError(f"{name} must be numbers separated by commas, but {text!r} was given.")
     return [number(name, part) for part in parts]
+
+
+def counts(name: str, text: str) -> list[int]:
+    """Different whole numbers of at least 1 separated by commas, like 32,48,64, in order."""
+    try:
+        values = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        raise InputError(f"{name} must be a whole number, or several separated by commas, but {text!r} was given.") from None
+    for value in values:
+        check_count(name, value)
+    return values
 
 
 def grid(name: str, text: str) -> list[float]:

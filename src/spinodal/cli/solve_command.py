@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..solvers import solve as run_solver
 from ..solvers.door import check_observed
 from ..theory import amp_mse
 from . import output
-from .parsing import number
+from .parsing import counts, number
 
 # What a parameter that is to be estimated is called by the solver.
 _LEARNED = {"rho": "rho", "delta": "noise", "eta": "eta"}
@@ -69,6 +69,23 @@ def _estimated(problem: Problem, solution: Solution) -> Problem:
     return problem.replace(prior=prior, channel=channel, eta=problem.eta if found.eta is None else float(found.eta))
 
 
+class _Fit(NamedTuple):
+    """One number of atoms tried: the problem as estimated, the solution, and its log evidence in nats per observed entry of Y."""
+
+    N: int
+    problem: Problem
+    solution: Solution
+    evidence: float
+
+
+def _matrix(file: str, transpose: bool) -> np.ndarray:
+    """F' from a file of its own."""
+    read = read_measurements(file, transpose=transpose).observed
+    if read.mask is not None and not np.all(read.mask):
+        raise InputError(f"f_prime must have all its entries, but some are missing in {file!r}.")
+    return read.Y
+
+
 @contextmanager
 def live_line() -> Iterator[Callable[[int, float, float], None] | None]:
     """A line on the terminal that follows the iterations; nothing when piped."""
@@ -88,7 +105,8 @@ def solve(
     rho: str | None,
     delta: str | None,
     eta: str | None,
-    n_atoms: int | None,
+    f_prime: str | None,
+    n_atoms: str | None,
     array: str | None,
     transpose: bool,
     report: str | None,
@@ -105,6 +123,9 @@ def solve(
 ) -> None:
     check_choice("method", method, tuple(METHODS))
     measured = read_measurements(file, array=array, transpose=transpose)
+    if f_prime is not None:
+        measured = measured._replace(observed=measured.observed._replace(F_prime=_matrix(f_prime, transpose)))
+    sizes = [None] if n_atoms is None else counts("n_atoms", n_atoms)
     truth = measured.truth
     # Without F' there is only dictionary learning.
     defaults = {"eta": np.inf} if measured.observed.F_prime is None else {}
@@ -114,14 +135,16 @@ def solve(
     if learn and method != "amp":
         raise InputError(f"method must be amp where parameters are to be estimated, but {method} was given.")
     # Everything is refused before a directory is made or an iteration run.
-    observed, N, _ = check_observed(measured.observed, problem, n_atoms)
+    checked = [check_observed(measured.observed, problem, size) for size in sizes]
+    observed, candidates = checked[0][0], [N for _, N, _ in checked]
     M, P = observed.Y.shape
     seen = 1.0 if observed.mask is None else float(np.mean(observed.mask))
-    problem = problem.replace(alpha=M / N, pi=P / N, channel=GaussianNoise(problem.channel.variance, seen))
     check_count("restarts", restarts)
     check_count("max_iterations", max_iter)
     check_count("seed", seed, 0)
     check_count("every", every)
+    if checkpoint is not None and len(candidates) > 1:
+        raise InputError(f"checkpoint must be left out where several numbers of atoms are tried, but {str(checkpoint)!r} was given.")
     mesh = _mesh(devices)
     page = _page(report, atom_shape, M)
     target = output.named_file("out", out, ".npz")
@@ -129,24 +152,29 @@ def solve(
         if path is not None:
             output.writable_directory(name, str(path.parent))
     started = time.perf_counter()
-    with live_line() as progress, _enough_memory(M, N, P):
-        solution = run_solver(
-            observed,
-            problem,
-            AMP(learn=learn) if learn else METHODS[method](),
-            n_atoms=N,
-            max_iterations=max_iter,
-            restarts=restarts,
-            seed=seed,
-            dtype=np.float32 if float32 else np.float64,
-            progress=progress,
-            checkpoint=checkpoint,
-            every=every,
-            mesh=mesh,
-        )
+    problem = problem.replace(channel=GaussianNoise(problem.channel.variance, seen))
+    tried: list[_Fit] = []
+    with live_line() as progress:
+        for N in candidates:
+            here = problem.replace(alpha=M / N, pi=P / N)
+            with _enough_memory(M, N, P):
+                solution = run_solver(
+                    observed,
+                    here,
+                    AMP(learn=learn) if learn else METHODS[method](),
+                    n_atoms=N,
+                    max_iterations=max_iter,
+                    restarts=restarts,
+                    seed=seed,
+                    dtype=np.float32 if float32 else np.float64,
+                    progress=progress,
+                    checkpoint=checkpoint,
+                    every=every,
+                    mesh=mesh,
+                )
+            tried.append(_Fit(N, _estimated(here, solution) if learn else here, solution, float(solution.free_entropy) * N / (M * seen)))
     seconds = time.perf_counter() - started
-    if learn:
-        problem = _estimated(problem, solution)
+    chosen_N, problem, solution, _ = max(tried, key=lambda fit: fit.evidence if np.isfinite(fit.evidence) else -np.inf)
     slab = problem.prior.X
     used = {"rho": slab.rho, "delta": problem.channel.variance, "eta": problem.eta}  # type: ignore[attr-defined]
     chosen = {name: (float(used[name]), source) for name, (_, source) in chosen.items()}
@@ -162,6 +190,14 @@ def solve(
         "parameters": {name: value for name, (value, _) in chosen.items()},
         "estimated": [name for name, (_, source) in chosen.items() if source == "estimated"],
     }
+    if seen < 1:
+        result["observed"] = seen
+    if len(tried) > 1:
+        result["n_atoms"] = chosen_N
+        result["candidates"] = [
+            {"n_atoms": fit.N, "evidence": fit.evidence, "status": str(fit.solution.status), "iterations": int(fit.solution.iterations)}
+            for fit in tried
+        ]
     if truth is not None:
         result |= _against_truth(solution, truth, problem)
     _save(target, solution, {**{name: value for name, (value, _) in chosen.items()}, **result, "seed": seed})
@@ -254,4 +290,10 @@ def _report(result: dict[str, Any], target: Path, as_json: bool) -> None:
             rows.append(["mse F, raw", f"{shown(result['mse_F'])}  (scale floor {shown(predicted['scale_floor'])})"])
         rows += [[f"mse {x}, {words}", f"{shown(result[f'mse_{x}_{how}'])}  (predicted {shown(predicted[f'mse_{x}'])})"] for x in "FX"]
         rows.append(["atoms recovered", shown(result["atoms_recovered"])])
+    if "observed" in result:
+        rows.insert(0, ["observed entries", f"{100 * result['observed']:.4g}%"])
     output.table(f"{result['method']} -> {target}", ["", "value"], rows)
+    if "candidates" in result:
+        rows = [[str(fit["n_atoms"]), shown(fit["evidence"]), fit["status"], str(fit["iterations"])] for fit in result["candidates"]]
+        title = f"{result['n_atoms']} atoms are the likeliest"
+        output.table(title, ["atoms", "log evidence per entry of Y, nats", "status", "iterations"], rows)

@@ -109,9 +109,10 @@ def infer_codes(model: Model, data: np.ndarray) -> Codes:
     return Codes(*(np.concatenate(values) for values in zip(*blocks, strict=True)))
 
 
-def block_width(model: Model) -> int:
-    """Samples to work on together."""
-    return max(1, _BLOCK // max(model.components.size, min(model.components.shape) ** 2))
+def block_width(model: Model, whole: bool = False) -> int:
+    """Samples to work on together, also where the `whole` covariance of their codes is wanted."""
+    side = len(model.components) if whole else min(model.components.shape)
+    return max(1, _BLOCK // max(model.components.size, side**2))
 
 
 def least_noise(model: Model) -> float:

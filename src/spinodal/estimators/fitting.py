@@ -73,34 +73,46 @@ class Fitted(NamedTuple):
     slab_mean: float
     slab_variance: float
     status: str
+    solver_status: str
     iterations: int
     history: dict[str, np.ndarray]
 
 
-def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, run: Run) -> Fitted:
+def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, run: Run, before: Model | None = None) -> Fitted:
     """Learn the components and parameters of `data` (samples x features, NaN where missing).
 
     Message passing finds the components, the better of several starts is taken by its evidence, and rounds of expectation
-    maximisation refine them.
+    maximisation refine them. `before` is a model to go on from, in place of message passing.
     """
     unit = _units(data, nominal, run.n_components)
     prior = _before_the_data(nominal, unit, (run.n_components, data.shape[1]))
     if not np.nansum(np.square(data)) > 0:
         return _nothing_learned(data, wanted, prior, unit)
-    found = [_message_passing(data, wanted, nominal, prior, unit, run, run.seed + k) for k in range(run.n_init)]
-    best = max(found, key=lambda start: start.evidence)
-    refined = refine(data, best.model, prior, _learned(wanted), run.refine_iter)
-    model, solution = refined.model, best.solution
-    count = int(solution.iterations)
+    if before is None:
+        found = [_message_passing(data, wanted, nominal, prior, unit, run, run.seed + k) for k in range(run.n_init)]
+        best = max(found, key=lambda start: start.evidence)
+        begin, status, count, history = best.model, str(best.solution.status), int(best.solution.iterations), best.solution.trace
+    else:
+        begin, status, count, history = _as_wanted(before, wanted), "converged", 0, None
+    refined = refine(data, begin, prior, _learned(wanted), run.refine_iter)
+    model = refined.model
     return Fitted(
         model.components.astype(data.dtype),
         model.uncertainty.astype(data.dtype),
         model.noise,
         *model.slab,
-        str(solution.status) if run.refine_iter == 0 else "converged" if refined.settled else "max_iterations",
+        status if run.refine_iter == 0 else "converged" if refined.settled else "max_iterations",
+        status,
         count,
-        _history(solution.trace, count, unit) | {"evidence": refined.evidence},
+        _history(history, count, unit) | {"evidence": refined.evidence},
     )
+
+
+def _as_wanted(model: Model, wanted: Wanted) -> Model:
+    """The model with the parameters that were given in place of its own."""
+    slab = Slab(*(own if given is None else given for own, given in zip(model.slab, (wanted.density, *wanted[2:]), strict=True)))
+    noise = model.noise if wanted.noise_variance is None else wanted.noise_variance
+    return Model(model.components.astype(np.float64), model.uncertainty.astype(np.float64), slab, noise)
 
 
 class Start(NamedTuple):
@@ -219,6 +231,8 @@ def _before_the_data(nominal: Nominal | None, unit: Units, shape: tuple[int, int
 def _history(trace: Any, count: int, unit: Units) -> dict[str, np.ndarray]:
     """The trace of the iterations that were made; residual and level in the units of the data, squared."""
     factor = {"residual": unit.data**2, "level": unit.data**2, "damping": 1.0, "change": 1.0}
+    if trace is None:
+        return {name: np.zeros(0) for name in factor}
     return {name: np.asarray(getattr(trace, name)[:count], dtype=np.float64) * factor[name] for name in factor}
 
 
@@ -231,6 +245,7 @@ def _nothing_learned(data: np.ndarray, wanted: Wanted, prior: Prior, unit: Units
         wanted.density or _FIRST_DENSITY,
         wanted.slab_mean or 0.0,
         wanted.slab_variance or unit.codes**2,
+        "degenerate",
         "degenerate",
         0,
         {name: np.zeros(0) for name in ("residual", "level", "damping", "change", "evidence")},

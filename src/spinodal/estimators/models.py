@@ -17,6 +17,8 @@ from .codes import Codes, Model, Slab, infer_codes
 from .fitting import Nominal, Run, Wanted, fit_components
 from .storage import Storable
 
+# More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
+_LONG_WORK, _MUCH_ROOM = 2e13, 8e9
 # Seeds are drawn below this.
 _SEEDS = 2**31 - 1
 _WHY = {
@@ -28,6 +30,8 @@ _WHY = {
 
 class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, BaseEstimator):
     """What the two estimators share: data = codes @ components_ + noise, with most codes zero."""
+
+    components_: np.ndarray
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the components from data (samples x features); NaN is a missing entry."""
@@ -42,12 +46,16 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
                 stacklevel=2,
             )
         self.mean_ = _column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
+        self._warn_of_work(X, n_components)
+        known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
+        before = self._model() if known else None
         with _one_thread():
-            fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components))
+            fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components), before)
         self.components_, self.components_var_ = fitted.components, fitted.components_var
         self.noise_variance_, self.density_ = fitted.noise_variance, fitted.density
         self.slab_mean_, self.slab_variance_ = fitted.slab_mean, fitted.slab_variance
-        self.status_, self.n_iter_, self.history_ = fitted.status, fitted.iterations, fitted.history
+        self.status_, self.solver_status_ = fitted.status, fitted.solver_status
+        self.n_iter_, self.history_ = fitted.iterations, fitted.history
         self.converged_ = fitted.status == "converged"
         if not self.converged_:
             warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
@@ -80,6 +88,19 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the samples, in nats. On held-out data it compares models with different numbers of components."""
         return float(np.mean(self.score_samples(X)))
+
+    def _warn_of_work(self, X: np.ndarray, n_components: int) -> None:
+        """Rounds of refinement take samples x n_components^2 x the smaller side, and with missing entries a matrix for each feature."""
+        side = min(n_components, X.shape[1])
+        work = float(self.refine_iter) * len(X) * n_components**2 * side
+        room = 8.0 * X.shape[1] * n_components**2 if np.isnan(X).any() else 0.0
+        if work > _LONG_WORK or (self.refine_iter and room > _MUCH_ROOM):
+            warnings.warn(
+                f"refine_iter={self.refine_iter} rounds on {len(X)} samples with {n_components} components may take {work:.0e} operations "
+                f"and {room / 1e9:.2g} GB; refine_iter=0 leaves them out.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _infer(self, X: Any, what: str) -> np.ndarray:
         check_is_fitted(self)
@@ -157,12 +178,13 @@ class DictionaryLearner(Factorizer):
     n_init: starts, of which the one of best evidence is kept. max_iter, tol: of the message passing. refine_iter: the most rounds of
     expectation maximisation after it; they make components and parameters fit real data, and are the slower part of a large fit
     (0 for none).
+    warm_start: fit goes on from the components of the last fit, where they have the right shape, and only refines them.
     random_state: an int for the same result every time.
     callback: called as callback(iteration, residual, damping) now and then. verbose: print the same.
 
     After fit: components_ (n_components x n_features, of about unit norm) and components_var_, their posterior means and variances;
-    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_, n_iter_ (of message passing), history_ (residual, level,
-    damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
+    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_; solver_status_ and n_iter_ (of message passing alone);
+    history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
     """
 
     def __init__(
@@ -178,6 +200,7 @@ class DictionaryLearner(Factorizer):
         max_iter: int = 2000,
         tol: float = 3e-4,
         refine_iter: int = 30,
+        warm_start: bool = False,
         random_state: Any = None,
         callback: Any = None,
         verbose: bool = False,
@@ -192,6 +215,7 @@ class DictionaryLearner(Factorizer):
         self.max_iter = max_iter
         self.tol = tol
         self.refine_iter = refine_iter
+        self.warm_start = warm_start
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -224,6 +248,7 @@ class BlindCalibration(Factorizer):
         max_iter: int = 2000,
         tol: float = 3e-4,
         refine_iter: int = 30,
+        warm_start: bool = False,
         random_state: Any = None,
         callback: Any = None,
         verbose: bool = False,
@@ -239,6 +264,7 @@ class BlindCalibration(Factorizer):
         self.max_iter = max_iter
         self.tol = tol
         self.refine_iter = refine_iter
+        self.warm_start = warm_start
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose

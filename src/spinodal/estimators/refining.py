@@ -53,7 +53,7 @@ class Refined(NamedTuple):
 def refine(data: np.ndarray, model: Model, prior: Prior, learn: tuple[str, ...], rounds: int) -> Refined:
     """Up to `rounds` rounds of improvement; settled when the evidence changes little from one to the next."""
     data = np.asarray(data, dtype=np.float64)
-    width = block_width(model)
+    width = block_width(model, whole=True)
     blocks = [data[first : first + width] for first in range(0, len(data), width)]
     runs = [start(model, len(block)) for block in blocks]
     for _ in range(_FIRST_STEPS):

@@ -92,6 +92,16 @@ class Prior:
         value, slope = jax.jvp(mean, (b,), (one,))
         return Moments(value, slope)
 
+    def density(self) -> Any:
+        """Probability of not being zero: the parameter `rho` where there is one, None for a prior that is never exactly zero."""
+        return getattr(self, "rho", None)
+
+    def slab_probability(self, a: Any, b: Any) -> Any:
+        """Posterior probability of not being zero: one less the weight of zero, which the message multiplies by 1/Z."""
+        density = self.density()
+        shape = jnp.broadcast_shapes(jnp.shape(a), jnp.shape(b))
+        return jnp.ones(shape) if density is None else -jnp.expm1(jnp.minimum(jnp.log1p(-density) - self.log_partition(a, b), 0))
+
     def log_evidence(self, a: Any, u: Any) -> Any:
         """log of the density of u = b/sqrt(a), up to log sqrt(2 pi).
 

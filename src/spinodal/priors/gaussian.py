@@ -188,6 +188,14 @@ class Mixture(Prior):
             raise InputError(f"weights, means and variances must be lists of one length, but their shapes are {sorted(shapes)}.")
         if not np.allclose(np.sum(self.weights, axis=-1), 1.0, atol=1e-9):
             raise InputError(f"weights must sum to 1, but {np.sum(self.weights)} was given.")
+        object.__setattr__(self, "spiked", bool(np.any(self._zero())))  # known before JAX traces the parameters
+
+    def _zero(self) -> Any:
+        """Which components are the point zero."""
+        return (self.means == 0) & (self.variances == 0)
+
+    def density(self) -> Any:
+        return 1 - jnp.sum(jnp.where(self._zero(), self.weights, 0.0)) if self.spiked else None  # type: ignore[attr-defined]
 
     def _components(self, log_term: Any, a: Any, x: Any) -> Any:
         """log weight plus the component's log partition or evidence, along a new last axis."""

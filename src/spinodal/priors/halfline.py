@@ -29,6 +29,8 @@ _VARIANCE_SERIES = _MEAN_SERIES * (2 * np.arange(_MEAN_SERIES.size) + 1)
 _MILLS_SERIES = np.array([1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0])
 # exp(-40) is below 1e-17: where a Laplace tail stops mattering, in units of its scale.
 _LAPLACE_SPAN = 40.0
+# Least precision of a message to a Laplace variable, in units of 1/scale^2: at 0 the closed forms are 0/0.
+_LEAST_PRECISION = 1e-10
 # A half-normal slab is cut this many standard deviations out.
 _HALF_NORMAL_SPAN = 12.0
 
@@ -63,14 +65,18 @@ class Laplace(Prior):
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
 
+    def _kept_positive(self, a: Any) -> Any:
+        """A message of no precision stands for one of very little."""
+        return jnp.maximum(a, _LEAST_PRECISION / self.scale**2)
+
     def _sides(self, a: Any, b: Any) -> tuple[Any, Any]:
         """t of the two half-lines x > 0 and x < 0."""
-        root = jnp.sqrt(a)
+        root = jnp.sqrt(self._kept_positive(a))
         return (1 / self.scale - b) / root, (1 / self.scale + b) / root
 
     def log_partition(self, a: Any, b: Any) -> Any:
         right, left = self._sides(a, b)
-        return jnp.logaddexp(log_mills(right), log_mills(left)) - jnp.log(2 * self.scale) - jnp.log(a) / 2
+        return jnp.logaddexp(log_mills(right), log_mills(left)) - jnp.log(2 * self.scale) - jnp.log(self._kept_positive(a)) / 2
 
     def log_evidence(self, a: Any, u: Any) -> Any:
         # The Gaussian factor of u is absorbed into the Mills ratios, whose exp(t^2/2) would cancel it.
@@ -85,7 +91,7 @@ class Laplace(Prior):
         return jnp.logaddexp(side(width - u), side(width + u)) - jnp.log(2 * self.scale) - jnp.log(a) / 2
 
     def posterior(self, a: Any, b: Any) -> Moments:
-        a = jnp.broadcast_to(a, jnp.broadcast_shapes(jnp.shape(a), jnp.shape(b)))
+        a = self._kept_positive(jnp.broadcast_to(a, jnp.broadcast_shapes(jnp.shape(a), jnp.shape(b))))
         right, left = self._sides(a, b)
         weight = jax.nn.sigmoid(log_mills(right) - log_mills(left))
         plus, minus = cut_moments(right), cut_moments(left)

@@ -3,7 +3,7 @@
 As printed (with the misprints mended), parallel updates of F and X from one shared variance diverge at any size one can run. Four changes
 cure it, none of which changes the fixed points that the state evolution describes: a variance for each signal and each atom, raised to a
 share of the measured residual; Onsager gains kept in [0, 1]; damping; and a gauge step that holds each atom's scale at its posterior
-mode. `AMP.as_printed()` is the literal version.
+mode. Prior means that are not zero are taken off first (`offsets`). `AMP.as_printed()` is the literal version.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class AMP:
     (the paper's).
     damping: weight of the old value, or "adaptive": raised when the Bethe free entropy falls, lowered while it rises.
     residual_floor: the variance used is at least this share of the measured one. measured_variance: use the measured one alone.
-    clip_gains, gauge: see the module. anneal: iterations of slow cooling from a noise level near the data's power at the start; 0 for the
-    known level always, also after repairs; None for the known level at the start with F', and a short cooling without.
+    clip_gains, gauge, remove_means: see the module.
+    anneal: iterations of slow cooling from a noise level near the data's power at the start; 0 for the known level always, also after
+    repairs; None for the known level at the start with F', and a short cooling without.
     learn: parameters to learn on the way, any of "noise", "rho", "mean", "variance" (of the slab of X) and "eta", from the given ones on.
     repair: look for duplicated, unused or overused atoms when the iterations have settled, and start those again.
     """
@@ -41,6 +42,7 @@ class AMP:
     measured_variance: bool = False
     clip_gains: bool = True
     gauge: bool = True
+    remove_means: bool = True
     anneal: int | None = None
     learn: tuple[str, ...] = ()
     repair: bool = True
@@ -62,8 +64,8 @@ class AMP:
 
     @classmethod
     def as_printed(cls, damping: float = 0.0) -> AMP:
-        """The paper's algorithm: one measured variance, no clipping, no gauge, no repair."""
-        return cls("scalar", damping, 0.0, True, clip_gains=False, gauge=False, anneal=0, repair=False)
+        """The paper's algorithm: one measured variance, no clipping, no gauge, no repair, means left in."""
+        return cls("scalar", damping, 0.0, True, clip_gains=False, gauge=False, remove_means=False, anneal=0, repair=False)
 
     @property
     def rules(self) -> Rules:

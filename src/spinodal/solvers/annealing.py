@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from ..priors.base import Moments
 from .data import Data
+from .offsets import first_offsets, without_offsets
 from .state import State, data_power
 
 # Shares of the data's power: where the added noise starts, and where its slow fall ends.
@@ -52,7 +53,7 @@ def first_guess(data: Data, key: Any) -> Moments:
     which, noise = jax.random.split(key)
     # One column from each of N equal parts of Y: distinct where there are enough, and no sorting, which is slow to compile.
     place = (jnp.arange(N) + jax.random.uniform(which, (N,), data.Y.dtype)) * (P / N)
-    columns = data.Y[:, jnp.clip(place.astype(int), 0, P - 1)]
+    columns = without_offsets(first_offsets(data), data.Y)[:, jnp.clip(place.astype(int), 0, P - 1)]
     guess = _normalised(columns) + _RANDOM * jax.random.normal(noise, (M, N), data.Y.dtype)
     mean, variance = data.start
     return Moments(mean + jnp.sqrt(variance) * _normalised(guess), _FIRST_VARIANCE * variance)

@@ -13,6 +13,8 @@ from ..problem import Observed, Problem, side_information
 
 # Without noise, or below rounding, the noise variance is set to this many squared rounding errors of the data.
 _ROUNDING = 1e4
+# No prior mean is taken off.
+NO_MEANS = Pair(False, False)
 
 
 class Data(NamedTuple):
@@ -27,6 +29,7 @@ class Data(NamedTuple):
     noise: Any
     rounding: Any  # the least noise variance that can be told from rounding errors
     rows: Any = None  # fractions of the rows of Y that are observed, where Y is a block of the signals; else they follow from the mask
+    centre: Pair[Any] = Pair(None, None)  # prior means that are taken off before messages are passed (`offsets`), None for zero
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -56,8 +59,8 @@ class Data(NamedTuple):
         return (a, b) if self.side is None else (a + self.side[0], b + self.side[1])
 
 
-def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: Any) -> Data:
-    """Prepare an instance. `matrix` says how F is known: "exact", "noisy" (through F') or "none"."""
+def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: Any, centre: Pair[bool] = NO_MEANS) -> Data:
+    """Prepare an instance. `matrix` says how F is known: "exact", "noisy" (through F') or "none"; `centre`, which means are taken off."""
     Y = jnp.asarray(observed.Y, dtype)
     mask = None if observed.mask is None else jnp.asarray(observed.mask, dtype)
     if mask is not None:
@@ -81,4 +84,5 @@ def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: 
     power = prior.F.second_moment() * prior.X.second_moment()
     rounding = _ROUNDING * jnp.finfo(dtype).eps ** 2 * jnp.maximum(jnp.mean(Y**2), power)
     noise = jnp.maximum(jnp.asarray(problem.channel.variance, dtype), rounding).astype(dtype)
-    return Data(Y, mask, prior, side, known, start, noise, rounding.astype(dtype))
+    means = Pair(*(jnp.asarray(p.moments().mean, dtype) if wanted else None for p, wanted in zip(prior, centre, strict=True)))
+    return Data(Y, mask, prior, side, known, start, noise, rounding.astype(dtype), means)

@@ -2,7 +2,7 @@
 
 The posterior of log k_i has its mode where the gradient
 
-    M - (|F_i|^2 - <F_i, prior mean>)/r - n_i + |X_i|^2/v
+    M - (|F_i|^2 - <F_i, prior mean>)/r - n_i + (|X_i|^2 - <X_i, slab mean>)/v
 
 vanishes (second moments; n_i the expected number of nonzeros, r and v the prior variances). One clipped Newton step an iteration keeps
 each atom there.
@@ -42,12 +42,18 @@ def gauge_step(data: Data, state: State, power: Any, now: Any) -> State:
 
 def _gauge_step(data: Data, state: State, power: Any, now: Any) -> State:
     F = state.F
-    M = F.mean.shape[0]
+    M, N = F.mean.shape
     r = data.start.variance[0]  # Gaussian: the same for every entry
     own = jnp.sum(F.mean**2 + F.variance, axis=0) / r
     hint = jnp.sum(F.mean * data.start.mean, axis=0) / r
     used = power / data.prior.X.variance  # type: ignore[attr-defined]
     gradient = M - own + hint - state.nonzeros + used
+    if isinstance(data.prior.X, (Gaussian, GaussBernoulli)) and data.centre.X is not None:  # a slab away from zero pulls as well
+        gradient -= data.prior.X.mean * jnp.sum(state.X.mean, axis=1) / state.scale / data.prior.X.variance
     curvature = jnp.maximum(2 * own - hint, own) + 2 * used
     k = jnp.exp(jnp.where(now, jnp.clip(gradient / curvature, -_LARGEST_STEP, _LARGEST_STEP), 0))
-    return state._replace(F=Moments(F.mean * k, F.variance * k**2), scale=state.scale * k)
+    state = state._replace(F=Moments(F.mean * k, F.variance * k**2), scale=state.scale * k)
+    if state.offset.F is not None:  # F X stays as it is, so what the mean of X contributes changes with F
+        u = state.offset.F + data.centre.X * (F.mean @ (k - 1))[:, None] / jnp.asarray(N**0.5, F.mean.dtype)
+        state = state._replace(offset=state.offset._replace(F=u))
+    return state

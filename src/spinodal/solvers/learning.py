@@ -7,7 +7,6 @@ proportional to it, and the usual EM step would hardly move.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -63,7 +62,10 @@ def informed(data: Data, state: State) -> Data:
     if state.learned is None:
         return data
     slab = {name: getattr(state.learned.values, name) for name in _SLAB if getattr(state.learned.values, name) is not None}
-    data = data._replace(noise=state.learned.values.noise, prior=data.prior._replace(X=replace(data.prior.X, **slab)))  # type: ignore[type-var]
+    data = data._replace(noise=state.learned.values.noise, prior=data.prior._replace(X=data.prior.X.replace(**slab)))
+    if data.centre.X is not None:
+        mean = jnp.asarray(data.prior.X.moments().mean, data.Y.dtype)
+        data = data._replace(centre=data.centre._replace(X=mean))
     if data.side is not None:
         side = side_information(hint(data), state.learned.values.eta)
         data = data._replace(side=side, start=data.prior.F.posterior(*side))

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from ..priors.base import Moments
 from .accelerator import can_sweep, is_large, only_if, sweep
 from .data import Data
+from .offsets import centred, moved, without_offsets
 from .state import State, mix, rescaled
 from .variances import RowColumn, Squares, ToMatrix, over_signals, power
 
@@ -70,6 +71,7 @@ class Signals(NamedTuple):
     g: Any
     level: Any
     square: Any
+    offset: Any
 
 
 class ForMatrix(NamedTuple):
@@ -80,10 +82,12 @@ class ForMatrix(NamedTuple):
     product: Any
     nonzeros: Any
     power: Any
+    push: Any = None  # sums of g and of 1/V in each row, where the means' offsets need them
+    weight: Any = None
 
 
 class Matrix(NamedTuple):
-    """F as the passes over the signals need it: means over sqrt(N), means turned around, and squares as the structure wants them."""
+    """F less its prior mean, as the passes over the signals need it: over sqrt(N), turned around, and its squares, averaged."""
 
     mean: Any
     transposed: Any
@@ -92,21 +96,22 @@ class Matrix(NamedTuple):
 
 def prepare(rules: Rules, data: Data, F: Moments) -> Matrix:
     """What is computed of F once an iteration. The transpose is made here: products with it are faster than with F turned around."""
+    F = F._replace(mean=centred(F.mean, data.centre.F))
     return Matrix(F.mean / _root_N(data), F.mean.T, rules.structure.prepare(F))
 
 
-def residual(rules: Rules, data: Data, F: Any, squares: Any, X: Moments, g: Any, noise: Any, learns: Learns) -> Residual:
-    """omega = F X/sqrt(N) - (Onsager variance) g, Eq. (12) of KMZ13, and the new g. F is the mean over sqrt(N)."""
+def residual(rules: Rules, data: Data, F: Any, squares: Any, X: Moments, state: State, learns: Learns) -> Residual:
+    """omega = F X/sqrt(N) - (Onsager variance) g, Eq. (12) of KMZ13, and the new g. F is the mean over sqrt(N); prior means are off."""
     spread = rules.structure.spread(squares, X)
     onsager = spread.X * learns.X + spread.F * learns.F
-    error = data.Y - F @ X.mean + onsager * g
+    error = without_offsets(state.offset, data.Y) - F @ X.mean + onsager * state.g
     if data.mask is not None:
         error = error * data.mask
     square = rules.structure.average(data, error**2)
     if rules.measured:
         level = jnp.maximum(square, jnp.finfo(error.dtype).tiny ** 0.25)  # kept from zero so that 1/level^2 stays finite
     else:
-        level = jnp.maximum(noise + sum(spread), rules.floor * square)
+        level = jnp.maximum(state.noise + sum(spread), rules.floor * square)
     return Residual(error * (1 / level), level, square, onsager)
 
 
@@ -120,46 +125,49 @@ def _kept(rules: Rules, precision: Any, echo: Any) -> Any:
 
 
 def message_to_signals(rules: Rules, data: Data, F: Matrix, X: Any, out: Residual, learns: Learns) -> tuple[Any, Any]:
-    """(a, b) for every entry of X: a = 1/Sigma_R^2 and b = R/Sigma_R^2, Eqs. (13) and (15) of KMZ13. X is the mean alone."""
+    """(a, b) for every entry of X: a = 1/Sigma_R^2 and b = R/Sigma_R^2, Eqs. (13) and (15) of KMZ13. X is the mean, less the prior's."""
     return _with_old_signals(rules, data, F.squares, X, out.weights, learns, F.transposed @ out.g)
 
 
 def _with_old_signals(rules: Rules, data: Data, squares: Any, X: Any, weights: Any, learns: Learns, product: Any) -> tuple[Any, Any]:
     """The message of which the matrix product is known."""
     a, echo = rules.structure.to_signals(data, squares, *weights)
-    return a, product * (1 / _root_N(data)) + _kept(rules, a, echo if learns.F else 0) * X
+    b = product * (1 / _root_N(data)) + _kept(rules, a, echo if learns.F else 0) * X
+    return a, b if data.centre.X is None else b + a * data.centre.X
 
 
 def message_to_matrix(rules: Rules, data: Data, F: Any, sums: ForMatrix, learns: Learns) -> tuple[Any, Any]:
     """(a, b) for every entry of F: a = 1/Sigma_S^2 and b = S/Sigma_S^2, Eqs. (14) and (16) of KMZ13. F is the mean alone."""
-    return sums.precision, sums.product / _root_N(data) + _kept(rules, sums.precision, sums.echo if learns.X else 0) * F
+    a = sums.precision
+    b = sums.product / _root_N(data) + _kept(rules, a, sums.echo if learns.X else 0) * centred(F, data.centre.F)
+    return a, b if data.centre.F is None else b + a * data.centre.F
 
 
-def one_pass(
-    rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, step_size: Any, count: Any
-) -> tuple[Moments, Residual, ForMatrix]:
-    """New (damped) X and g of the signals in `data` and `state`, and what they say about F.
+def one_pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, step_size: Any, count: Any) -> tuple[Signals, ForMatrix]:
+    """The signals in `data` and `state` with new (damped) X and g, and what they say about F.
 
     X is read as it is stored; its pending scale k goes into the small arrays that it meets, so that no rescaled copy of X is made.
     """
     raw = state.X
     k = state.scale if rules.structure.local else jnp.ones((), data.Y.dtype)  # applied already where the sums do not know the atoms
     squares = type(F.squares)(*(value / k**2 for value in F.squares))
-    out = residual(rules, data, F.mean / k, squares, raw, state.g, state.noise, learns)
-    product = out.g @ raw.mean.T if learns.F and data.known is None else None
+    off = raw if data.centre.X is None else raw._replace(mean=raw.mean - (k * data.centre.X)[..., None])
+    out = residual(rules, data, F.mean / k, squares, off, state, learns)
+    product = out.g @ off.mean.T if learns.F and data.known is None else None
 
-    def to_matrix(raw: Moments) -> ToMatrix:
-        return ToMatrix(*(value / k**2 for value in rules.structure.to_matrix(data, raw, *out.weights)))
+    def to_matrix() -> ToMatrix:
+        said = ToMatrix(*(value / k**2 for value in rules.structure.to_matrix(data, off, *out.weights)))
+        return said if off is raw else said._replace(power=power(raw) / k**2)
 
     new, nonzeros = raw, jnp.zeros_like(state.nonzeros)
     if not learns.X:
-        said = to_matrix(raw)
+        said = to_matrix()
     else:
         towards_X = F.transposed @ out.g
         inverse = (1 / k)[..., None]
 
         def message(raw: Moments, towards_X: Any) -> tuple[Any, Any]:
-            return _with_old_signals(rules, data, F.squares, raw.mean * inverse, out.weights, learns, towards_X)
+            return _with_old_signals(rules, data, F.squares, centred(raw.mean * inverse, data.centre.X), out.weights, learns, towards_X)
 
         def tally(raw: Moments, towards_X: Any) -> Any:
             return expected_nonzeros(data, *message(raw, towards_X))
@@ -173,24 +181,37 @@ def one_pass(
             nonzeros, use = jax.lax.cond(
                 count, lambda *old: (tally(*old), power(raw) / k**2), lambda *old: (nonzeros, nonzeros), raw, towards_X
             )
-            said = to_matrix(raw)._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
+            said = to_matrix()._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
         elif _sweeps(rules, data):
             # All else that reads the old X comes first, so that the new one can take its place without a copy.
             raw, towards_X, out, product = jax.lax.optimization_barrier((raw, towards_X, out, product))
             new, said, nonzeros = _sweep(rules, data, F.squares, raw, k, out, learns, step_size, towards_X)
         else:
-            said = to_matrix(raw)
+            said = to_matrix()
             nonzeros = only_if(count, lambda _: tally(raw, towards_X), nonzeros) if is_large(raw.mean) else tally(raw, towards_X)
             raw, towards_X, out, said, product, nonzeros = jax.lax.optimization_barrier((raw, towards_X, out, said, product, nonzeros))
             new = denoise(raw, towards_X)
     sums = ForMatrix(said.precision, said.echo, None if product is None else product / k, nonzeros, said.power)
-    return new, out._replace(level=_by_signal(out.level, data.sizes[2]), square=_by_signal(out.square, data.sizes[2]), onsager=None), sums
+    if state.offset.F is not None:
+        sums = sums._replace(push=jnp.sum(out.g, axis=1, keepdims=True), weight=jnp.sum(_certainty(data, out), axis=1, keepdims=True))
+    P = data.sizes[2]
+    v = state.offset.X
+    if v is not None:
+        v = moved(v, jnp.sum(out.g, axis=0), jnp.sum(_certainty(data, out), axis=0), step_size)
+    return Signals(None, None, new, out.g, _by_signal(out.level, P), _by_signal(out.square, P), v), sums
+
+
+def _certainty(data: Data, out: Residual) -> Any:
+    """1/V of every observed entry."""
+    inverse = jnp.broadcast_to(1 / out.level, data.Y.shape)
+    return inverse if data.mask is None else inverse * data.mask
 
 
 def _sweeps(rules: Rules, data: Data) -> bool:
     """Whether one look at X does it all: on some GPUs, where every signal is seen as a whole and the prior knows the quick way."""
     scalars = all(jnp.ndim(leaf) == 0 for leaf in jax.tree.leaves(data.prior.X))
-    return rules.structure is RowColumn and data.mask is None and scalars and hasattr(data.prior.X, "posterior_and_slab") and can_sweep()
+    plain = rules.structure is RowColumn and data.mask is None and data.centre.X is None
+    return plain and scalars and hasattr(data.prior.X, "posterior_and_slab") and can_sweep()
 
 
 def _sweep(
@@ -220,7 +241,7 @@ def _by_signal(values: Any, P: int) -> Any:
 def expected_nonzeros(data: Data, a: Any, b: Any) -> Any:
     """Expected number of nonzeros of each atom; all of them for priors without a point at zero."""
     _, N, P = data.sizes
-    if hasattr(data.prior.X, "slab_probability"):
+    if data.prior.X.density() is not None:
         return over_signals((data.prior.X.slab_probability(a, b), jnp.ones(P, data.Y.dtype)))[0]
     return jnp.full(N, float(P), data.Y.dtype)
 
@@ -246,15 +267,16 @@ def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learn
 
     def over(state: State, block: Signals) -> tuple[Signals, ForMatrix]:
         part = data._replace(Y=block.Y, mask=block.mask, rows=rows)
-        X, out, sums = one_pass(rules, part, matrix, state._replace(X=block.X, g=block.g), learns, step_X, count)
-        return Signals(None, None, X, out.g, out.level, out.square), sums
+        here = state._replace(X=block.X, g=block.g, offset=state.offset._replace(X=block.offset))
+        return one_pass(rules, part, matrix, here, learns, step_X, count)
 
-    everything = Signals(data.Y, data.mask, state.X, state.g, state.level, state.square)
+    everything = Signals(data.Y, data.mask, state.X, state.g, state.level, state.square, state.offset.X)
     if width == P:
         new, sums = over(state, everything)
     else:
         new, sums = _blockwise(over, state, everything, width)
-    state = state._replace(X=new.X, g=new.g, level=new.level, square=new.square)
+    offset = state.offset._replace(X=new.offset)
+    state = state._replace(X=new.X, g=new.g, level=new.level, square=new.square, offset=offset)
     return after_pass(rules, data, state, sums, step_size, learns), sums.power
 
 
@@ -266,7 +288,8 @@ def after_pass(rules: Rules, data: Data, state: State, sums: ForMatrix, step_siz
     # A pass that leaves X alone leaves its pending scale pending.
     scale = jnp.ones_like(state.scale) if learns.X else state.scale
     nonzeros = jnp.where(count, sums.nonzeros, state.nonzeros) if learns.X else state.nonzeros
-    return state._replace(F=F, nonzeros=nonzeros, scale=scale, age=state.age + 1)
+    offset = state.offset._replace(F=moved(state.offset.F, sums.push, sums.weight, step_size))
+    return state._replace(F=F, nonzeros=nonzeros, scale=scale, age=state.age + 1, offset=offset)
 
 
 def _block_width(P: int) -> int:
@@ -326,15 +349,16 @@ def free_entropy(rules: Rules, data: Data, state: State, learns: Learns = BOTH) 
     _, N, P = data.sizes
     F, X = state.F, state.X
     matrix = prepare(rules, data, F)
-    out = residual(rules, data, matrix.mean, matrix.squares, X, state.g, state.noise, learns)
+    off = X._replace(mean=centred(X.mean, data.centre.X))
+    out = residual(rules, data, matrix.mean, matrix.squares, off, state, learns)
     level = jnp.broadcast_to(out.level, data.Y.shape)
     share = out.g**2 * (level - out.onsager) + jnp.log(level)
     energy = jnp.sum(share if data.mask is None else share * data.mask) / 2
-    a, b = message_to_signals(rules, data, matrix, X.mean, out, learns)
+    a, b = message_to_signals(rules, data, matrix, off.mean, out, learns)
     cost = jnp.sum(divergence(data.prior.X, a, b, data.prior.X.posterior(a, b)))
     if learns.F and data.known is None:
-        precision, echo, _ = rules.structure.to_matrix(data, X, *out.weights)
-        a, b = message_to_matrix(rules, data, F.mean, ForMatrix(precision, echo, out.g @ X.mean.T, None, None), learns)
+        precision, echo, _ = rules.structure.to_matrix(data, off, *out.weights)
+        a, b = message_to_matrix(rules, data, F.mean, ForMatrix(precision, echo, out.g @ off.mean.T, None, None), learns)
         total = data.with_side(a, b)
         posterior = data.prior.F.posterior(*total)
         # Relative to what F' says: the divergence between two posteriors under nested messages.

@@ -234,8 +234,8 @@ def _block(
     rules = model.solver.rules
     here = state._replace(X=Moments(old.mean, old.variance), g=old.g)
     step_X = jnp.where(state.age == 0, 1, step_size)
-    X, out, sums = one_pass(rules, data, prepare(rules, data, state.F), here, BOTH, step_X, counts_now(state))
-    return Signal(X.mean, X.variance, out.g), sums, out.level, out.square
+    new, sums = one_pass(rules, data, prepare(rules, data, state.F), here, BOTH, step_X, counts_now(state))
+    return Signal(new.X.mean, new.X.variance, new.g), sums, new.level, new.square
 
 
 @partial(jax.jit, static_argnums=0)

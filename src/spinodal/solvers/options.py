@@ -24,6 +24,7 @@ class Plain:
     adaptive = False
     keeps_best = False
     repair = False
+    remove_means = True
 
     def __post_init__(self) -> None:
         check_choice("variance", self.variance, tuple(STRUCTURES))

@@ -37,6 +37,7 @@ class RelaxedBP:
     adaptive = False
     keeps_best = False
     repair = False
+    remove_means = False
 
     def __post_init__(self) -> None:
         check("damping", self.damping, 0.0, 1.0, high_open=True)

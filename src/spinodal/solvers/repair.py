@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from ..priors.base import Moments
 from .annealing import heated
 from .data import Data
+from .offsets import centred, first_offsets, without_offsets
 from .state import State, data_power, rescaled, unknown_signals
 
 # Two atoms with a cosine above this are copies.
@@ -65,7 +66,7 @@ def checks(data: Data, state: State) -> Checks:
     restart = copies
     explained = jnp.median(state.square) < _NOISES * data.noise + _SHARE * data_power(data)
     trouble = ~jnp.all(jnp.isfinite(state.F.mean)) | (missing.count > 0) | jnp.any(mixed) | ~explained
-    rho = getattr(data.prior.X, "rho", None)
+    rho = data.prior.X.density()
     if rho is not None:
         expected = rho * P
         z = (state.nonzeros - expected) / jnp.sqrt(expected * (1 - rho))
@@ -109,7 +110,8 @@ def missing_atoms(data: Data, state: State) -> Missing:
     """Directions that the residuals of unsettled signals share: all that use an atom nobody has found yet are left with it."""
     M, N, _ = data.sizes
     unsettled = state.square > _UNSETTLED * jnp.quantile(state.square, 0.25)
-    left = data.Y - state.F.mean @ state.X.mean / jnp.asarray(N**0.5, data.Y.dtype)
+    F, X = centred(state.F.mean, data.centre.F), centred(state.X.mean, data.centre.X)
+    left = without_offsets(state.offset, data.Y) - F @ X / jnp.asarray(N**0.5, data.Y.dtype)
     left = jnp.where(jnp.isfinite(left), left if data.mask is None else left * data.mask, 0)
     size = jnp.sqrt(jnp.sum(left**2, axis=0))
     unit = left * (unsettled / jnp.where(size > 0, size, 1))
@@ -151,4 +153,5 @@ def mend(data: Data, state: State, found: Checks, slow: Any) -> State:
     mean = jnp.where(finite, jnp.where(found.restart, fresh, state.F.mean), data.start.mean)
     variance = jnp.where(finite, jnp.where(found.restart, _RESTART_VARIANCE * data.start.variance, state.F.variance), data.start.variance)
     state = state._replace(F=Moments(mean, variance), X=unknown_signals(data), g=jnp.zeros_like(state.g), age=jnp.asarray(0))
+    state = state._replace(offset=first_offsets(data))
     return heated(data, state, slow)

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ..pair import Pair
+from ..priors.base import Moments
 from ..problem import Observed, Problem
-from .data import Data, make_data
+from .annealing import heated
+from .data import NO_MEANS, Data, make_data
 from .iterate import Progress, Tolerance, begin, going, iterate, iterate_together
 
 
@@ -19,9 +22,10 @@ class Model(NamedTuple):
     N: int
     matrix: str
     dtype: str
+    centre: Pair[bool] = NO_MEANS
 
     def data(self, observed: Observed, problem: Problem) -> Data:
-        return make_data(observed, problem, self.N, self.matrix, self.dtype)
+        return make_data(observed, problem, self.N, self.matrix, self.dtype, self.centre)
 
 
 @partial(jax.jit, static_argnums=(0, 4))
@@ -32,6 +36,19 @@ def begin_batch(model: Model, observed: Observed, problem: Problem, keys: Any, m
         )
 
     return jax.vmap(one)(observed, problem, keys)
+
+
+@partial(jax.jit, static_argnums=0)
+def start_batch(model: Model, observed: Observed, problem: Problem, run: Progress, mean: Pair[Any], variance: Pair[Any]) -> Progress:
+    """Runs that have not started, with these estimates to start from; no noise is added."""
+
+    def one(observed: Observed, problem: Problem, run: Progress, mean: Pair[Any], variance: Pair[Any]) -> Progress:
+        data = model.data(observed, problem)
+        F, X = (Moments(*values) for values in zip(mean, variance, strict=True))
+        state = run.state._replace(F=run.state.F if model.matrix == "exact" else F, X=X)
+        return run._replace(state=heated(data, state, 0))
+
+    return mapped(one)(observed, problem, run, mean, variance)
 
 
 @partial(jax.jit, static_argnums=0, donate_argnums=3)

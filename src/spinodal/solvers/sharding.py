@@ -85,7 +85,8 @@ def divided(run: Progress) -> Any:
         flags = jax.tree.map(lambda _: False, state)
         edges = state.F.mean.ndim == 4  # belief propagation: F has a message for each signal
         signals = {name: jax.tree.map(lambda _: True, getattr(state, name)) for name in ("X", "g", "level", "square")}
-        return flags._replace(**signals, F=jax.tree.map(lambda _: edges, state.F))
+        offset = flags.offset._replace(X=jax.tree.map(lambda _: True, state.offset.X))
+        return flags._replace(**signals, F=jax.tree.map(lambda _: edges, state.F), offset=offset)
 
     flags = jax.tree.map(lambda _: False, run)
     return flags._replace(state=of_state(run.state), best=None if run.best is None else of_state(run.best))

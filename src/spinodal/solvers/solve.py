@@ -17,11 +17,13 @@ from ..pair import Pair
 from ..problem import Observed, Problem
 from .amp import AMP
 from .checkpoint import Checkpoint, fingerprint
+from .data import NO_MEANS
 from .door import check_memory, check_observed
 from .epochs import Place, is_strong, search
 from .iterate import STATUSES, Progress, Tolerance, Trace
 from .learning import Parameters, informed, parameters
-from .runs import Model, begin_batch, mapped, run_batch
+from .offsets import returned
+from .runs import Model, begin_batch, mapped, run_batch, start_batch
 from .sharding import Placement, gathered
 from .state import data_power, rescaled
 
@@ -66,6 +68,7 @@ def solve(
     restarts: int = 1,
     seed: int | Sequence[int] = 0,
     dtype: Any = np.float64,
+    start: Solution | None = None,
     progress: Callable[[int, float, float], None] | None = None,
     checkpoint: str | Path | None = None,
     every: int = 100,
@@ -77,7 +80,8 @@ def solve(
     a batch of instances, solved together; each may have its own problem (of one kind) and its own seed. `solver` is an
     AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
-    and free entropy is returned. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
+    and free entropy is returned. `start` is a solution to go on from, of data of the same shape: its F and X take the place of what the
+    priors and F' say. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
 
     `checkpoint` is a file that the whole state is written to after `every` iterations; if it is there already, the solve goes on from it,
     to the same numbers. `mesh` is a jax.sharding.Mesh over whose devices the signals are divided.
@@ -95,6 +99,8 @@ def solve(
     seeds: list[int] = list(seed) if isinstance(seed, (list, tuple, np.ndarray)) else [seed]  # type: ignore[list-item]
     for each in seeds:
         check_count("seed", each, 0)
+    if start is not None:
+        _check_start(start, observed.Y.shape, N, restarts)
     batched = np.ndim(observed.Y) == 3
     size = len(observed.Y) if batched else 1
     for name, given in (("problem", problems), ("seed", seeds)):
@@ -108,6 +114,7 @@ def solve(
         raise InputError(f"mesh and checkpoint must be left out with {type(solver).__name__}, which has no iterations to divide or save.")
     if not batched:
         observed = jax.tree.map(lambda value: value[None], observed)
+        start = None if start is None else jax.tree.map(lambda value: value[None], start._replace(trace=None))
     if hasattr(solver, "estimate"):
         solution = _estimate_each(solver, observed, problems)
         solution = jax.tree.map(lambda value: value.astype(dtype) if value.dtype.kind == "f" else value, solution)
@@ -116,17 +123,17 @@ def solve(
         with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"), placement.active():
             saved = None
             if checkpoint is not None:
-                about = (observed, problems, solver, N, dtype, max_iterations, tolerance, restarts, seeds)
+                about = (observed, problems, solver, N, dtype, max_iterations, tolerance, restarts, seeds, start and start.mean)
                 saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
             keys = _keys(jnp.asarray(np.asarray(seeds, dtype=np.int64)), size, restarts)
             together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves]), *problems)
             together = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape[1:])), together)
             observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)
             observed, together, keys = placement.columns(observed), placement.everywhere(together), placement.everywhere(keys)
-            model = Model(solver, N, matrix, np.dtype(dtype).name)
+            model = Model(solver, N, matrix, np.dtype(dtype).name, _means_to_remove(solver, problems))
             if restarts > 1:
                 observed, together = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), (observed, together))
-            solution = _solve_batch(model, observed, together, keys, max_iterations, tolerance, progress, placement, saved)
+            solution = _solve_batch(model, observed, together, keys, max_iterations, tolerance, progress, placement, saved, start)
             solution = _best_of(solution, restarts)
     return solution if batched else jax.tree.map(lambda value: value[0], solution)
 
@@ -142,6 +149,27 @@ def _of_one_kind(problems: Sequence[Problem]) -> list[Problem]:
             f"problem must hold problems of one kind (priors; eta zero, small, large or infinite), but there are {len(kinds)} kinds."
         )
     return problems
+
+
+def _check_start(start: Any, shape: tuple[int, ...], N: int, restarts: int) -> None:
+    *batch, M, P = shape
+    if not isinstance(start, Solution):
+        raise InputError(f"start must be a Solution, but {type(start).__name__} was given.")
+    if restarts > 1:
+        raise InputError(f"restarts must be 1 with a solution to start from, but {restarts} was given.")
+    shapes = (np.shape(start.mean.F), np.shape(start.mean.X))
+    if shapes != ((*batch, M, N), (*batch, N, P)):
+        raise InputError(
+            f"start must have F of shape {(*batch, M, N)} and X of shape {(*batch, N, P)}, but {shapes[0]} and {shapes[1]} were given."
+        )
+
+
+def _means_to_remove(solver: Any, problems: Sequence[Problem]) -> Pair[bool]:
+    """Which factors have a prior mean that is not zero in some problem, or is to be learned."""
+    if not getattr(solver, "remove_means", False):
+        return NO_MEANS
+    F, X = (any(bool(prior.moments().mean != 0) for prior in priors) for priors in zip(*(one.prior for one in problems), strict=True))
+    return Pair(F=F, X=X or "mean" in getattr(solver, "learn", ()))
 
 
 @partial(jax.jit, static_argnums=(1, 2))
@@ -171,13 +199,14 @@ def _solve_batch(
     progress: Any,
     placement: Placement,
     saved: Checkpoint | None,
+    start: Solution | None,
 ) -> Solution:
     stride = _PROGRESS_STRIDE if progress is not None else max_iterations
     stride = stride if saved is None else min(stride, saved.every)
-    start = placement.run(begin_batch(model, observed, problem, keys, max_iterations))
+    run = placement.run(begin_batch(model, observed, problem, keys, max_iterations))
     place, goal_left = Place(), None
     if saved is not None and saved.path.exists():
-        place, goal_left, start = saved.load(model, observed, problem, start, placement)
+        place, goal_left, run = saved.load(model, observed, problem, run, placement)
 
     def go(run: Progress, allowed: int, looser: float | None, place: Place) -> Progress:
         """Up to `allowed` more iterations for every instance, in one compiled call unless progress is watched or the state saved."""
@@ -195,7 +224,10 @@ def _solve_batch(
             if not np.any(unfinished):
                 return run
 
-    run, trouble = search(model, observed, problem, go, start, max_iterations, place)
+    if start is not None and goal_left is None:
+        estimates = jax.tree.map(lambda value: jnp.asarray(value, model.dtype), (start.mean, start.variance))
+        run = placement.run(start_batch(model, observed, problem, run, *estimates))
+    run, trouble = search(model, observed, problem, go, run, max_iterations, place)
     return _solution(model, observed, problem, run, trouble, tolerance, keys)
 
 
@@ -251,10 +283,12 @@ def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress,
     def one(observed: Observed, problem: Problem, run: Progress, trouble: Any) -> Solution:
         data, solver = informed(model.data(observed, problem), run.state), model.solver
         state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
+        phi = -solver.cost(data, state)
+        F, X = returned(data, state.F, state.X, state.offset, state.level)
+        state = state._replace(F=F, X=X)
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)
         error = error if data.mask is None else error * data.mask
         residual = jnp.mean(error**2) / jnp.mean(data.seen_by_signal)
-        phi = -solver.cost(data, state)
         finite = jnp.isfinite(residual) & jnp.all(jnp.isfinite(state.X.variance)) & jnp.all(jnp.isfinite(state.F.variance))
         good = finite & (residual <= WORSE_THAN_NOTHING * data_power(data) + data.noise)
         ending = jnp.where(run.change <= tolerance, STATUSES.index("converged"), STATUSES.index("max_iterations"))

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from ..pair import Pair
 from ..priors.base import Moments
 from .data import Data
+from .offsets import first_offsets
 
 
 class State(NamedTuple):
@@ -17,7 +19,7 @@ class State(NamedTuple):
     when X is next read.
     `level` is the variance of y - omega that was used and `square` the measured one, per signal; `nonzeros` the expected number per atom;
     `noise` the noise level now in use; `age` counts iterations since X was last forgotten; `slow` is how many of them cool slowly.
-    `learned` holds the parameters learned so far, if any are.
+    `learned` holds the parameters learned so far, if any are, and `offset` what the prior means contribute to Y (`offsets`).
     """
 
     F: Moments
@@ -31,6 +33,7 @@ class State(NamedTuple):
     age: Any
     slow: Any
     learned: Any = None
+    offset: Pair[Any] = Pair(None, None)
 
 
 def first_state(data: Data) -> State:
@@ -49,6 +52,7 @@ def first_state(data: Data) -> State:
         noise=data.noise,
         age=jnp.asarray(0),
         slow=jnp.asarray(0),
+        offset=first_offsets(data),
     )
 
 

@@ -1,6 +1,6 @@
 """The fixed points of the state evolution, as one explicit curve.
 
-Write q_X = E[X^2] - mse_X and q_F = E[F^2] - mse_F for the overlaps, Q = Delta + E[F^2] E[X^2] for the power of Y, V = Q - q_F q_X,
+Write q_X = Var[X] - mse_X and q_F = Var[F] - mse_F for the overlaps, Q = Delta + Var[F] Var[X] for the power of Y, V = Q - q_F q_X,
 and eps for the observed fraction. A fixed point satisfies Eq. (6) of KMZ13,
 
     m_X = eps alpha q_F/V,   m_F = eps pi q_X/V,   mse_X = mmse_X(m_X),   mse_F = mmse_F(1/eta + m_F).
@@ -51,12 +51,12 @@ class CurvePoint(NamedTuple):
 
 def curve_point(s: Setup, A: Any) -> CurvePoint:
     """Errors, overlaps and V at the effective signal-to-noise ratio A of X. mse_F <= 0 means that no pi leads to this A."""
-    mse_X, q_X, _ = message_averages(s.prior.X, s.support.X, A)
+    mse_X, q_X, _ = message_averages(s.prior.X, s.support.X, A, s.mean.X)
     rate = s.observed * s.alpha
     Q = s.noise + s.power.F * s.power.X
     below = rate + A * q_X
     q_F = A * Q / below
-    # E[F^2] - q_F, with the subtraction done on paper.
+    # Var[F] - q_F, with the subtraction done on paper.
     mse_F = (rate * s.power.F - A * (s.noise + s.power.F * mse_X)) / below
     return CurvePoint(A, mse_X, mse_F, q_X, q_F, rate * Q / below)
 
@@ -116,7 +116,7 @@ def pi_at(batch: Batch, index: np.ndarray, point: CurvePoint) -> np.ndarray:
     mse_F = np.where(reachable, point.mse_F, 1.0)
     if isinstance(s.prior.F, Gaussian):
         variance = s.prior.F.variance[index]
-        total = (point.overlap_F - s.prior.F.mean[index] ** 2) / (mse_F * variance)
+        total = point.overlap_F / (mse_F * variance)
     else:
         total = _invert_matrix_mmse(batch, index, mse_F)
     pi = (total - s.side_snr[index]) * point.variance / (s.observed[index] * point.overlap_X)
@@ -129,9 +129,8 @@ def _total_mmse(s: Setup, log_snr: Any, target: Any) -> Any:
 
 def _invert_matrix_mmse(batch: Batch, index: np.ndarray, mse: np.ndarray) -> np.ndarray:
     """The signal-to-noise ratio at which mmse_F equals `mse`; 0 where that is the prior variance or more."""
-    variance = (batch.setup.power.F - batch.setup.mean.F**2)[index]
-    low = np.log(_LOWEST_INVERSE / batch.setup.power.F[index])
-    high = np.log(_HIGHEST_INVERSE / batch.setup.power.F[index])
+    variance = batch.setup.power.F[index]
+    low, high = np.log(_LOWEST_INVERSE / variance), np.log(_HIGHEST_INVERSE / variance)
     inside = mse < variance * (1 - 1e-13)
     target = np.where(inside, mse, variance / 2)
     root = find_root(lambda x, i, t: batch(_total_mmse, i, x, t), low, high, index, target)

@@ -21,7 +21,7 @@ _NORMAL_SPAN = 12.0
 
 
 def conjugates(s: Setup, mse_X: Any, mse_F: Any) -> tuple[Any, Any, Any]:
-    """V, m_X and m_F of Eq. (6) of KMZ13, for any second moments and observed fraction."""
+    """V, m_X and m_F of Eq. (6) of KMZ13, for any variances and observed fraction."""
     V = s.noise + s.power.F * mse_X + s.power.X * mse_F - mse_X * mse_F
     m_X = s.observed * s.alpha * (s.power.F - mse_F) / V
     m_F = s.observed * s.pi * (s.power.X - mse_X) / V

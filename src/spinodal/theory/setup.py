@@ -16,7 +16,12 @@ from ..quadrature import evaluate
 
 
 class Setup(NamedTuple):
-    """A problem as the equations see it. `side_snr` = 1/eta; `power` holds the second moments of F and X."""
+    """A problem as the equations see it. `side_snr` = 1/eta; `power` and `mean` hold the variances and means of F and X.
+
+    Variances, where KMZ13 has second moments (its F is centred): the part of Y that the prior means make is common to all signals of a row,
+    or all measurements of a signal, so it tells M + P numbers and nothing about single entries. What is left is the problem with centred
+    priors, and a prior's mmse does not change when it is shifted.
+    """
 
     alpha: Any
     pi: Any
@@ -32,10 +37,9 @@ class Setup(NamedTuple):
 def setup(problem: Problem) -> Setup:
     """Translate one problem."""
     with jax.enable_x64(True):
-        power = Pair(*(float(prior.second_moment()) for prior in problem.prior))
-        mean = Pair(*(float(prior.moments().mean) for prior in problem.prior))
+        mean, power = (Pair(*map(float, values)) for values in zip(*(prior.moments() for prior in problem.prior), strict=True))
     if not all(np.isfinite(power)) or min(power) <= 0:
-        raise InputError(f"prior must have a finite, positive second moment, but those of F and X are {power.F:g} and {power.X:g}.")
+        raise InputError(f"prior must have a finite, positive variance, but those of F and X are {power.F:g} and {power.X:g}.")
     eta = float(problem.eta)
     return Setup(
         alpha=float(problem.alpha),

@@ -70,11 +70,10 @@ def state_evolution(
 
 
 def _uninformed(s: Setup) -> Pair[Any]:
-    known = Pair(F=s.power.F - float(_prior_error(s)), X=s.mean.X**2)
-    if max(known) <= 0:
+    if s.side_snr == 0:
         # Both are nudged: with one alone, parallel updates would pass it back and forth for ever.
         return Pair(F=s.power.F * (1 - _SYMMETRY_BREAKING), X=s.power.X * (1 - _SYMMETRY_BREAKING))
-    return Pair(F=s.power.F - known.F, X=s.power.X - known.X)
+    return Pair(F=float(_prior_error(s)), X=s.power.X)
 
 
 def _prior_error(s: Setup) -> Any:

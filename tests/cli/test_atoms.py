@@ -1,0 +1,60 @@
+"""spinodal solve with several numbers of atoms to choose from, and with F' in a file of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+from conftest import Done
+
+Run = Callable[..., Done]
+
+
+@pytest.mark.parametrize("sizes", [(7, 10), pytest.param((7, 10, 14), marks=pytest.mark.slow)])
+def test_the_likeliest_number_of_atoms_is_kept(spinodal_command: Run, tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    problem = sp.Problem.sparse(alpha=1.0, pi=12.0, rho=0.2, noise_variance=1e-2)
+    np.save(tmp_path / "y.npy", sp.sample(problem, 10, seed=0).observed.Y)
+    words = ("--n-atoms", ",".join(map(str, sizes)), "--rho", "auto", "--delta", "auto", "--max-iter", "300", "--out", "sol.npz", "--json")
+    done = spinodal_command("solve", "y.npy", *words)
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert [fit["n_atoms"] for fit in answer["candidates"]] == list(sizes)
+    assert answer["n_atoms"] == 10
+    with np.load(tmp_path / "sol.npz") as saved:
+        assert saved["F_mean"].shape == (10, 10)
+
+
+def test_the_nominal_matrix_from_its_own_file(spinodal_command: Run, tmp_path: Path) -> None:
+    problem = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
+    observed = sp.sample(problem, 20, seed=5).observed
+    np.savetxt(tmp_path / "y.csv", observed.Y, delimiter=",", fmt="%.17g")
+    np.savetxt(tmp_path / "f.csv", observed.F_prime, delimiter=",", fmt="%.17g")
+    np.savez(tmp_path / "both.npz", Y=observed.Y, F_prime=observed.F_prime)
+    words = ("--rho", "0.1", "--delta", "1e-2", "--eta", "0.1", "--max-iter", "20", "--out", "sol.npz", "--json")
+    apart, together = (spinodal_command("solve", *files, *words) for files in (("y.csv", "--f-prime", "f.csv"), ("both.npz",)))
+    assert json.loads(apart.out)["residual"] == json.loads(together.out)["residual"]
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--n-atoms", "ten"), "n_atoms must be a whole number"),
+        (("--n-atoms", "0,2"), "n_atoms must"),
+        (("--f-prime", "y.csv", "--n-atoms", "3,4", "--eta", "0.1"), "n_atoms"),
+        (("--f-prime", "holes.csv", "--eta", "0.1"), "f_prime must have all its entries"),
+    ],
+)
+def test_refused_in_one_sentence(spinodal_command: Run, tmp_path: Path, options: tuple[str, ...], word: str) -> None:
+    (tmp_path / "y.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "holes.csv").write_text("1,2\n3,\n")
+    done = spinodal_command("solve", "y.csv", "--rho", "0.1", "--delta", "0.01", "--out", "new/sol.npz", *options)
+    assert done.code == 2, done.err
+    assert done.out == ""
+    assert done.err.count("\n") == 1
+    assert word in done.err
+    assert not (tmp_path / "new").exists()
