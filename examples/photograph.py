@@ -242,7 +242,7 @@ def main(arguments: list[str] | None = None) -> None:
         for name, result in results.items():
             print(f"{task:14s}{name:16s}{psnr(result.image, truth):7.2f} dB{result.seconds:8.1f} s  {result.settings}", flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
-    figure(truth, tasks).savefig(options.out / "photograph.png", dpi=100)
+    figure(truth, tasks).savefig(options.out / "photograph.png", dpi=70)
 
 
 if __name__ == "__main__":
