@@ -192,7 +192,7 @@ def test_callback_and_verbose(capsys: pytest.CaptureFixture[str]) -> None:
         (sp.DictionaryLearner(2, density="many"), "density"),
         (sp.DictionaryLearner(2, noise_variance=-1), "noise_variance"),
         (sp.DictionaryLearner(2, slab_variance=0), "slab_variance"),
-        (sp.DictionaryLearner(2, max_iter=0), "max_iter"),
+        (sp.DictionaryLearner(2, max_iter=-1), "max_iter"),
         (sp.DictionaryLearner(2, refine_iter=-1), "refine_iter"),
         (sp.BlindCalibration(np.ones((2, 4)), 0.0), "eta"),
         (sp.BlindCalibration(np.ones((2, 4)), -1), "eta"),

@@ -4,6 +4,7 @@
 
 Every sample is on its own here, and a few hundred atoms at most, so the posterior's covariance can be kept whole instead of being
 averaged as message passing for large systems does: evidences and codes are then close to exact, whatever the components' correlations.
+(Where that takes too long, see shared.py.)
 The prior of each code is replaced by a Gaussian factor (a "site") exp(nu x - tau x^2/2) whose mean and variance under the rest (the
 "cavity") are those of the prior itself. What the uncertainty of the components adds is counted as noise, feature by feature.
 
@@ -19,8 +20,8 @@ from scipy.special import expit
 
 # Share of the new sites in an iteration; from iteration _PATIENT on it falls by a factor e every _PATIENT, until even cycles end.
 _STEP, _PATIENT, _ITERATIONS = 0.6, 40, 160
-# A sample has settled when its codes change by less than this many standard deviations of the slab.
-_SETTLED = 1e-5
+# A sample has settled when its codes change by less than this many standard deviations of the slab; the second number if in a hurry.
+_SETTLED, _SETTLED_FAST = 1e-5, 1e-3
 # Precisions of sites, in units of the slab's: a site as wide as this tells nothing, one as narrow as that leaves nothing open.
 _WIDEST_SITE, _NARROWEST_SITE = 1e-3, 1e12
 # The least noise variance, as a share of the power of the model: below it rounding errors win.
@@ -30,20 +31,25 @@ _BLOCK = 2_000_000
 
 
 class Slab(NamedTuple):
-    """Prior of a code: zero with probability 1 - density, else normal."""
+    """Prior of a code: zero with probability 1 - density, else normal. A number for all, or an array that goes with the codes'."""
 
-    density: float
-    mean: float
-    variance: float
+    density: Any
+    mean: Any
+    variance: Any
 
 
 class Model(NamedTuple):
-    """Components (atoms x features) in mean and variance, the prior of the codes, and the noise variance."""
+    """Components (atoms x features) in mean and variance, the prior of the codes, and the noise variance.
+
+    Samples may have densities of their own, found on the way: the common one then counts as much as `counts` codes do. `fast`: in a hurry.
+    """
 
     components: np.ndarray
     uncertainty: np.ndarray
     slab: Slab
     noise: float
+    counts: float = np.inf
+    fast: bool = False
 
 
 class Codes(NamedTuple):
@@ -84,10 +90,11 @@ class Tilted(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where the iteration stands: the sites, and the codes as the last cavities had them."""
+    """Where the iteration stands: the sites, the codes as the last cavities had them, and the density of each sample."""
 
     sites: Sites
     codes: Tilted
+    density: np.ndarray
 
 
 def tilted(slab: Slab, a: np.ndarray, b: np.ndarray) -> Tilted:
@@ -103,7 +110,8 @@ def tilted(slab: Slab, a: np.ndarray, b: np.ndarray) -> Tilted:
 def infer_codes(model: Model, data: np.ndarray) -> Codes:
     """Codes of the samples (rows) of `data`, NaN where it was not observed, in float64."""
     data = np.asarray(data, dtype=np.float64)
-    model = Model(model.components.astype(np.float64), model.uncertainty.astype(np.float64), model.slab, least_noise(model))
+    components, uncertainty = (np.asarray(value, dtype=np.float64) for value in model[:2])
+    model = model._replace(components=components, uncertainty=uncertainty, noise=least_noise(model))
     width = block_width(model)
     blocks = [_infer_block(model, data[start : start + width]) for start in range(0, len(data), width)]
     return Codes(*(np.concatenate(values) for values in zip(*blocks, strict=True)))
@@ -125,7 +133,13 @@ def start(model: Model, samples: int) -> Progress:
     """Sites that say what the prior's mean and variance say."""
     nothing = np.zeros((samples, len(model.components)))
     prior = tilted(model.slab, nothing, nothing)
-    return Progress(Sites(1 / prior.variance, prior.mean / prior.variance), prior)
+    return Progress(Sites(1 / prior.variance, prior.mean / prior.variance), prior, np.full((samples, 1), model.slab.density))
+
+
+def own_density(model: Model, probability: np.ndarray) -> np.ndarray:
+    """The density of each sample: the common one, moved to what its codes say if samples may differ."""
+    share = probability.shape[1] / (model.counts + probability.shape[1])
+    return model.slab.density + share * (probability.mean(axis=1, keepdims=True) - model.slab.density)
 
 
 def advance(model: Model, data: np.ndarray, old: Progress, step: float) -> tuple[Progress, Belief, Sites]:
@@ -133,16 +147,16 @@ def advance(model: Model, data: np.ndarray, old: Progress, step: float) -> tuple
     noise = model.noise + (old.codes.mean**2 + old.codes.variance) @ model.uncertainty
     belief = _belief(model, data, noise, old.sites)
     cavity = _cavity(belief, old.sites)
-    new = tilted(model.slab, *cavity)
+    new = tilted(model.slab._replace(density=old.density), *cavity)
     sites = Sites(*(was + step * (target - was) for was, target in zip(old.sites, _sites(model.slab, new, cavity), strict=True)))
-    return Progress(sites, new), belief, cavity
+    return Progress(sites, new, own_density(model, new.probability)), belief, cavity
 
 
 def _infer_block(model: Model, data: np.ndarray) -> Codes:
     run = start(model, len(data))
     found = Codes(run.codes.mean.copy(), run.codes.variance.copy(), run.codes.probability.copy(), np.zeros(len(data)))
     going = np.arange(len(data))
-    close = _SETTLED * np.sqrt(model.slab.variance)
+    close = (_SETTLED_FAST if model.fast else _SETTLED) * np.sqrt(model.slab.variance)
     for k in range(_ITERATIONS):
         new, belief, cavity = advance(model, data[going], run, _STEP * np.exp(-max(k - _PATIENT, 0) / _PATIENT))
         keep = np.max(np.abs(new.codes.mean - run.codes.mean), axis=1) > close
@@ -150,7 +164,7 @@ def _infer_block(model: Model, data: np.ndarray) -> Codes:
         leaving = [_rows(part, done) for part in (belief, run.sites, cavity, new.codes)]
         for whole, part in zip(found, (*leaving[3][1:], evidence(*leaving)), strict=True):
             whole[going[done]] = part
-        going, run = going[keep], Progress(_rows(new.sites, keep), _rows(new.codes, keep))
+        going, run = going[keep], Progress(_rows(new.sites, keep), _rows(new.codes, keep), new.density[keep])
         if going.size == 0:
             break
     return found
@@ -167,9 +181,10 @@ def _belief(model: Model, data: np.ndarray, noise: np.ndarray, sites: Sites) -> 
     seen = ~np.isnan(data)
     y, w = np.where(seen, data, 0), seen / noise
     width = 1 / np.sqrt(sites.tau)
-    K = width[:, :, None] * G * np.sqrt(w)[:, None, :]
     h = width * ((y * w) @ G.T + sites.nu)
-    if G.shape[0] <= G.shape[1]:
+    atoms, weights = _where_seen(G, w)
+    K = width[:, :, None] * atoms * np.sqrt(weights)[:, None, :]
+    if K.shape[1] <= K.shape[2]:
         B = _one_plus(K @ K.transpose(0, 2, 1))
         inverse = np.linalg.inv(B)
         share = np.diagonal(inverse, axis1=1, axis2=2)
@@ -182,6 +197,15 @@ def _belief(model: Model, data: np.ndarray, noise: np.ndarray, sites: Sites) -> 
     energy = np.sum(np.where(seen, np.log(2 * np.pi * noise), 0) + y**2 * w, axis=1)
     share = np.maximum(share, np.finfo(float).eps)
     return Belief(share * width**2, width * pulled, (np.sum(h * pulled, axis=1) - energy) / 2, B, width, inverse, K)
+
+
+def _where_seen(G: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Components and weights of the features that a sample has: smaller matrices where much is missing."""
+    most = max(1, int(np.count_nonzero(w, axis=1).max()))
+    if most == w.shape[1]:
+        return G, w
+    first = np.argsort(w == 0, axis=1, kind="stable")[:, :most]
+    return G.T[first].transpose(0, 2, 1), np.take_along_axis(w, first, axis=1)
 
 
 def covariance(belief: Belief) -> np.ndarray:

@@ -16,13 +16,16 @@ from ..pair import Pair
 from ..priors import GaussBernoulli, Gaussian
 from ..problem import Observed, Problem
 from ..solvers import AMP, Solution, solve
-from .codes import Model, Slab, infer_codes
+from .codes import Model, Slab
 from .refining import Prior, refine
+from .shared import infer
 
 # Where the learned parameters start: the share of nonzero codes, and the noise's share of the data's power.
 _FIRST_DENSITY, _FIRST_NOISE = 0.1, 0.1
 # The variance of components that are samples, as a share of the prior's.
 _FIRST_DOUBT = 0.1
+# How many codes of a sample the common density counts for, where samples have densities of their own.
+_COMMON_COUNTS = 4.0
 # Samples by whose evidence a start is judged.
 _JUDGED = 500
 
@@ -59,6 +62,8 @@ class Run(NamedTuple):
     max_iter: int
     tol: float
     refine_iter: int
+    own_density: bool
+    fast: bool
     seed: int
     progress: Callable[[int, float, float], None] | None
 
@@ -89,13 +94,15 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
     if not np.nansum(np.square(data)) > 0:
         return _nothing_learned(data, wanted, prior, unit)
     if before is None:
-        found = [_message_passing(data, wanted, nominal, prior, unit, run, run.seed + k) for k in range(run.n_init)]
-        best = max(found, key=lambda start: start.evidence)
-        begin, status, count, history = best.model, str(best.solution.status), int(best.solution.iterations), best.solution.trace
+        begin = _message_passing if run.max_iter > 0 else _samples
+        found = [begin(data, wanted, nominal, prior, unit, run, run.seed + k) for k in range(run.n_init)]
+        first = max(found, key=lambda start: start.evidence)
     else:
-        begin, status, count, history = _as_wanted(before, wanted), "converged", 0, None
-    refined = refine(data, begin, prior, _learned(wanted), run.refine_iter)
-    model = refined.model
+        first = Start(None, _as_wanted(before, wanted), np.nan)
+    refined = refine(data, first.model, prior, _learned(wanted), run.refine_iter)
+    model, solution = refined.model, first.solution
+    count = 0 if solution is None else int(solution.iterations)
+    status = str(solution.status) if solution is not None else "max_iterations" if before is None else "converged"
     return Fitted(
         model.components.astype(data.dtype),
         model.uncertainty.astype(data.dtype),
@@ -104,7 +111,7 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
         status if run.refine_iter == 0 else "converged" if refined.settled else "max_iterations",
         status,
         count,
-        _history(history, count, unit) | {"evidence": refined.evidence},
+        _history(solution, count, unit) | {"evidence": refined.evidence},
     )
 
 
@@ -112,13 +119,13 @@ def _as_wanted(model: Model, wanted: Wanted) -> Model:
     """The model with the parameters that were given in place of its own."""
     slab = Slab(*(own if given is None else given for own, given in zip(model.slab, (wanted.density, *wanted[2:]), strict=True)))
     noise = model.noise if wanted.noise_variance is None else wanted.noise_variance
-    return Model(model.components.astype(np.float64), model.uncertainty.astype(np.float64), slab, noise)
+    return model._replace(slab=slab, noise=noise)
 
 
 class Start(NamedTuple):
-    """A solution by message passing, as a model in the units of the data, and the mean evidence of a sample under it."""
+    """A solution by message passing, if that was made, a model in the units of the data, and the mean evidence of a sample under it."""
 
-    solution: Solution
+    solution: Solution | None
     model: Model
     evidence: float
 
@@ -140,12 +147,29 @@ def _message_passing(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, 
         dtype=data.dtype,
         progress=run.progress,
     )
-    model = _outside(solution, prior, columns, unit)
+    model = _with_ways(_outside(solution, prior, columns, unit), run)
     start = Start(solution, model, _judged(model, data))
     if run.refine_iter == 0 or start.evidence > _without_codes(data, unit):
         return start
-    model = _from_samples(data, problem, nominal, prior, unit, seed)
-    return max(start, Start(solution, model, _judged(model, data)), key=lambda start: start.evidence)
+    other = _samples(data, wanted, nominal, prior, unit, run, seed)
+    return max(start, other._replace(solution=solution), key=lambda start: start.evidence)
+
+
+def _samples(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, prior: Prior, unit: Units, run: Run, seed: int) -> Start:
+    """Samples, or the nominal components, as they are."""
+    problem = _problem(data, wanted, nominal, unit, run.n_components)
+    model = _with_ways(_from_samples(data, problem, nominal, prior, unit, seed), run)
+    return Start(None, model, _judged(model, data))
+
+
+def _with_ways(model: Model, run: Run) -> Model:
+    """The model with the user's choices of how codes are found."""
+    return model._replace(counts=code_counts(run.own_density), fast=run.fast)
+
+
+def code_counts(own_density: bool) -> float:
+    """How many codes the common density counts for."""
+    return _COMMON_COUNTS if own_density else np.inf
 
 
 def _without_codes(data: np.ndarray, unit: Units) -> float:
@@ -154,11 +178,14 @@ def _without_codes(data: np.ndarray, unit: Units) -> float:
 
 
 def _from_samples(data: np.ndarray, problem: Problem, nominal: Nominal | None, prior: Prior, unit: Units, seed: int) -> Model:
-    """The nominal components or, without any, samples of the prior's norm; parameters where learning starts."""
+    """The nominal components or, without any, samples of the prior's norm, large ones more often; parameters where learning starts."""
     mean = prior.mean
     if nominal is None:
         count, features = mean.shape
-        chosen = np.nan_to_num(np.resize(np.random.default_rng(seed).permutation(data), (count, features)))
+        filled = np.nan_to_num(np.asarray(data, dtype=np.float64))
+        power = np.sum(np.square(filled), axis=1)
+        order = np.random.default_rng(seed).choice(len(data), np.count_nonzero(power), replace=False, p=power / power.sum())
+        chosen = np.resize(filled[order], (count, features))
         size = np.sqrt(np.mean(np.square(chosen), axis=1, keepdims=True))
         mean = unit.components * chosen / np.where(size > 0, size, 1)
     X: Any = problem.prior.X
@@ -168,7 +195,7 @@ def _from_samples(data: np.ndarray, problem: Problem, nominal: Nominal | None, p
 
 def _judged(model: Model, data: np.ndarray) -> float:
     """Mean evidence of some samples; what is not a number ranks last."""
-    return float(np.nan_to_num(np.mean(infer_codes(model, data[:_JUDGED]).evidence), nan=-np.inf))
+    return float(np.nan_to_num(np.mean(infer(model, data[:_JUDGED]).evidence), nan=-np.inf))
 
 
 def _outside(solution: Solution, prior: Prior, columns: np.ndarray, unit: Units) -> Model:
@@ -228,12 +255,12 @@ def _before_the_data(nominal: Nominal | None, unit: Units, shape: tuple[int, int
     return Prior(nominal.matrix / np.sqrt(1 + nominal.eta), np.full(shape, unit.components**2 * share))
 
 
-def _history(trace: Any, count: int, unit: Units) -> dict[str, np.ndarray]:
+def _history(solution: Solution | None, count: int, unit: Units) -> dict[str, np.ndarray]:
     """The trace of the iterations that were made; residual and level in the units of the data, squared."""
     factor = {"residual": unit.data**2, "level": unit.data**2, "damping": 1.0, "change": 1.0}
-    if trace is None:
+    if solution is None:
         return {name: np.zeros(0) for name in factor}
-    return {name: np.asarray(getattr(trace, name)[:count], dtype=np.float64) * factor[name] for name in factor}
+    return {name: np.asarray(getattr(solution.trace, name)[:count], dtype=np.float64) * factor[name] for name in factor}
 
 
 def _nothing_learned(data: np.ndarray, wanted: Wanted, prior: Prior, unit: Units) -> Fitted:

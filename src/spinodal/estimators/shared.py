@@ -1,0 +1,134 @@
+"""Sparse codes of many samples at once: vector approximate message passing for complete samples of one model.
+
+As in codes.py every prior is replaced by a Gaussian factor, but its precision is the same for all codes of a sample, in units in which the
+components have norm 1. The posteriors of all samples then share their eigenvectors: an iteration is two products of matrices, where
+codes.py inverts a matrix for each sample. (Rangan, Schniter and Fletcher, Vector approximate message passing, IEEE Trans. Inf. Theory 65,
+2019.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .codes import Codes, Model, Sites, Slab, Tilted, infer_codes, least_noise, own_density, tilted
+
+# Share of the new sites in an iteration, and the number of iterations.
+_STEP, _ITERATIONS = 0.5, 20
+# Precisions of sites, in units of the slab's.
+_WIDEST_SITE, _NARROWEST_SITE = 1e-3, 1e9
+# Samples to work on together.
+_BLOCK = 8192
+
+
+class Basis(NamedTuple):
+    """Components of norm 1 and their slab, the norms they had, eigenvectors and eigenvalues of their scalar products."""
+
+    components: np.ndarray
+    norms: np.ndarray
+    slab: Slab
+    vectors: np.ndarray
+    values: np.ndarray
+
+
+class State(NamedTuple):
+    """Where the iteration stands: sites (one tau for each sample), codes in units of the basis, and the density of each sample."""
+
+    sites: Sites
+    codes: Tilted
+    density: np.ndarray
+
+
+class Belief(NamedTuple):
+    """The Gaussian posterior: variances along the eigenvectors, mean, and the log of its integral."""
+
+    variance: np.ndarray
+    mean: np.ndarray
+    log_integral: np.ndarray
+
+
+def basis(model: Model) -> Basis:
+    """The model in units in which components have norm 1."""
+    norms = np.linalg.norm(model.components, axis=1)
+    norms = np.maximum(norms, np.finfo(float).eps * max(norms.max(), np.finfo(float).tiny))
+    components = model.components / norms[:, None]
+    values, vectors = np.linalg.eigh(components @ components.T)
+    slab = model.slab._replace(mean=model.slab.mean * norms, variance=model.slab.variance * norms**2)
+    return Basis(components, norms, slab, vectors, np.maximum(values, 0))
+
+
+def start(model: Model, samples: int) -> State:
+    """Sites as wide as the prior."""
+    at = basis(model)
+    nothing = np.zeros((samples, len(at.norms)))
+    prior = tilted(at.slab, nothing, nothing)
+    tau = 1 / prior.variance.mean(axis=1, keepdims=True)
+    return State(Sites(tau, prior.mean * tau), prior, np.full((samples, 1), model.slab.density))
+
+
+def advance(model: Model, at: Basis, data: np.ndarray, old: State, step: float = _STEP) -> tuple[State, Belief, Sites]:
+    """One iteration: sites moved by the share `step`; the belief it started from, and its cavities."""
+    noise = _noise(model, at, old.codes)
+    belief = _belief(at, data, noise, old.sites)
+    inverse = 1 / belief.variance.mean(axis=1, keepdims=True)
+    a, b = inverse - old.sites.tau, belief.mean * inverse - old.sites.nu
+    a = np.maximum(a, np.finfo(float).eps * inverse)
+    new = tilted(at.slab._replace(density=old.density), a, b)
+    unit = 1 / at.slab.variance.mean()
+    with np.errstate(divide="ignore"):
+        tau = np.clip(1 / new.variance.mean(axis=1, keepdims=True) - a, _WIDEST_SITE * unit, _NARROWEST_SITE * unit)
+    target = Sites(tau, new.mean * (a + tau) - b)
+    sites = Sites(*(was + step * (to - was) for was, to in zip(old.sites, target, strict=True)))
+    return State(sites, new, own_density(model, new.probability)), belief, Sites(a, b)
+
+
+def infer(model: Model, data: np.ndarray) -> Codes:
+    """Codes of the samples (rows) of `data`, NaN where it was not observed; if in a hurry, the complete ones by the faster way."""
+    complete = ~np.isnan(data).any(axis=1) & model.fast
+    if not complete.any():
+        return infer_codes(model, data)
+    parts = [_infer_block(model._replace(noise=least_noise(model)), block) for block in blocks_of(data[complete])]
+    found = Codes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    if complete.all():
+        return found
+    whole = Codes(*(np.empty((len(data), *values.shape[1:])) for values in found))
+    for rows, codes in ((complete, found), (~complete, infer_codes(model, data[~complete]))):
+        for values, part in zip(whole, codes, strict=True):
+            values[rows] = part
+    return whole
+
+
+def blocks_of(data: np.ndarray) -> list[np.ndarray]:
+    """Samples to work on together, in float64."""
+    data = np.asarray(data, dtype=np.float64)
+    return [data[first : first + _BLOCK] for first in range(0, len(data), _BLOCK)]
+
+
+def evidence(belief: Belief, sites: Sites, cavity: Sites, new: Tilted) -> np.ndarray:
+    """log of the integral over the codes: the Gaussian one, with each site's share replaced by the prior's."""
+    tau, nu = cavity.tau + sites.tau, cavity.nu + sites.nu
+    return belief.log_integral + np.sum(new.log_integral - (nu**2 / tau - np.log(tau)) / 2, axis=1)
+
+
+def _infer_block(model: Model, data: np.ndarray) -> Codes:
+    at, run = basis(model), start(model, len(data))
+    for _ in range(_ITERATIONS):
+        before = run
+        run, belief, cavity = advance(model, at, data, before)
+    found = run.codes
+    return Codes(found.mean / at.norms, found.variance / at.norms**2, found.probability, evidence(belief, before.sites, cavity, found))
+
+
+def _noise(model: Model, at: Basis, codes: Tilted) -> np.ndarray:
+    """The noise variance of each sample, with what the uncertainty of the components adds on average."""
+    return model.noise + (codes.mean**2 + codes.variance) @ (model.uncertainty.mean(axis=1) / at.norms**2)[:, None]
+
+
+def _belief(at: Basis, data: np.ndarray, noise: np.ndarray, sites: Sites) -> Belief:
+    U = at.vectors
+    variance = 1 / (at.values / noise + sites.tau)
+    pull = data @ (at.components.T @ U) / noise + sites.nu @ U
+    along = variance * pull
+    energy = np.sum(data**2 / noise, axis=1) + data.shape[1] * np.log(2 * np.pi * noise[:, 0])
+    return Belief(variance, along @ U.T, (np.sum(pull * along + np.log(variance), axis=1) - energy) / 2)
