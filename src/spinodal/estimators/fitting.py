@@ -97,7 +97,7 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
     best = max(found, key=lambda start: start.evidence)
     refined = refine(data, best.model, prior, _learned(wanted), run.refine_iter)
     model, solution = refined.model, best.solution
-    count = 0 if solution is None else int(solution.iterations)
+    count = len(refined.evidence) if solution is None else int(solution.iterations)
     status = "max_iterations" if solution is None else str(solution.status)
     return Fitted(
         model.components.astype(data.dtype),
