@@ -2,7 +2,7 @@
 
     python examples/calibration.py [--size 100] [--signals 800] [--out DIR]
 
-Signals are estimated three times: with the nominal matrix as if it were exact, with the matrix calibrated on the way, and with the true one.
+Signals are estimated with the nominal matrix (its errors count as noise), with the matrix calibrated on the way, and with the true one.
 """
 
 from __future__ import annotations

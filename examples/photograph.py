@@ -4,7 +4,8 @@
 
 All learn atoms of 8 x 8 pixels from the damaged photograph alone and average the overlapping patches they restore. scikit-learn and SPAMS
 code a patch by orthogonal matching pursuit, down to the noise level (denoising) or on the observed pixels alone (inpainting), with the best
-of several settings *by the true photograph*, which nobody is supposed to know. Without SPAMS (pip install spams-bin) its rows are left out.
+of several settings by the true photograph, by which the settings of Spinodal were chosen, too. Without SPAMS (pip install spams-bin) its
+rows are left out.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
         first = Start(None, _as_wanted(before, wanted), np.nan)
     refined = refine(data, first.model, prior, _learned(wanted), run.refine_iter)
     model, solution = refined.model, first.solution
-    count = 0 if solution is None else int(solution.iterations)
+    count = len(refined.evidence) if solution is None else int(solution.iterations)
     status = str(solution.status) if solution is not None else "max_iterations" if before is None else "converged"
     return Fitted(
         model.components.astype(data.dtype),

@@ -37,8 +37,8 @@ def only_if(condition: Any, function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def can_sweep() -> bool:
-    """Whether `sweep` can be used here: on one GPU of NVIDIA that is not too old for its compiler; it can't be split over several."""
-    if jax.default_backend() != "gpu" or jax.device_count() > 1:
+    """Whether `sweep` can be used here: on GPUs of NVIDIA that are not too old for its compiler, each with all of its arrays."""
+    if jax.default_backend() != "gpu" or not jax.sharding.get_abstract_mesh().empty:
         return False
     capability = str(getattr(jax.devices()[0], "compute_capability", ""))
     return capability[:1].isdigit() and float(capability) >= _OLDEST

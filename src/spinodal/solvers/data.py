@@ -85,4 +85,4 @@ def make_data(observed: Observed, problem: Problem, N: int, matrix: str, dtype: 
     rounding = _ROUNDING * jnp.finfo(dtype).eps ** 2 * jnp.maximum(jnp.mean(Y**2), power)
     noise = jnp.maximum(jnp.asarray(problem.channel.variance, dtype), rounding).astype(dtype)
     means = Pair(*(jnp.asarray(p.moments().mean, dtype) if wanted else None for p, wanted in zip(prior, centre, strict=True)))
-    return Data(Y, mask, prior, side, known, start, noise, rounding.astype(dtype), means)
+    return Data(Y, mask, prior, side, known, start, noise, rounding.astype(dtype), centre=means)

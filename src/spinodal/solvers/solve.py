@@ -258,7 +258,8 @@ def _fetch(tree: Any) -> Any:
     """
     tree = gathered(tree)
     to_numpy: Any = np.asarray
-    if jax.default_backend() == "gpu" and jax.device_count() == 1 and sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) < _MOST_PINNED:
+    alone = jax.sharding.get_abstract_mesh().empty
+    if alone and jax.default_backend() == "gpu" and sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) < _MOST_PINNED:
         tree = jax.device_put(tree, jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host"))
         to_numpy = np.array
     with ThreadPoolExecutor(_FETCHERS) as pool:
