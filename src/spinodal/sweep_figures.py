@@ -77,9 +77,8 @@ def sweep_figure(dataset: xarray.Dataset, *, x: str = "rho", y: str = "pi", valu
     handles, names = drawn[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, names, fontsize=8, loc="outside lower center", ncols=len(handles), frameon=False)
-    figure.suptitle(_title(dataset), fontsize=9)
-    if theory is not None:
-        figure.supxlabel(CAVEAT, fontsize=7, color=GREY)
+    caveat = "" if theory is None else f"\nCurves: {CAVEAT[0].lower()}{CAVEAT[1:]}"
+    figure.suptitle(_title(dataset) + caveat, fontsize=9)
     return figure
 
 
