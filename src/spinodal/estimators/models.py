@@ -200,8 +200,8 @@ class DictionaryLearner(Factorizer):
     callback: called as callback(iteration, residual, damping) now and then. verbose: print the same.
 
     After fit: components_ (n_components x n_features, of about unit norm) and components_var_, their posterior means and variances;
-    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_; solver_status_ (of message passing alone); n_iter_ (of message
-    passing, or rounds if there was none);
+    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_; solver_status_ (of message passing alone);
+    n_iter_ (of message passing, or rounds if there was none);
     history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
     """
 
