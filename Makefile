@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/spinodal demo --out out
 
 test: $(STAMP)
-	$(BIN)/python -m pytest tests -n 2 --dist loadfile --durations 12
+	$(BIN)/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --durations 12
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest tests -m slow

@@ -15,6 +15,19 @@ import pytest
 # Compiled functions are shared by all processes of a test run, and kept for the next. Read when JAX is first imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Tests compile much and run little.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
+
+# Files that take longest go first, so that no process is left with one of them while the others are done.
+LONGEST = (
+    "test_checks.py",
+    "test_docs.py",
+    "test_relatives.py",
+    "test_dictionary.py",
+    "test_models.py",
+    "test_trajectory.py",
+    "test_every_solver.py",
+)
 
 # One process serves all the commands: each would import JAX and compile anew otherwise. Every line is a whole run of main().
 SERVER = """
@@ -35,6 +48,10 @@ for line in sys.stdin:
             code = 1
     print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
 """
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 class Done(NamedTuple):

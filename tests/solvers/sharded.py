@@ -19,6 +19,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 import spinodal as sp
+from spinodal.solvers.iterate import Tolerance
 from spinodal.solvers.runs import Model, begin_batch, run_batch
 from spinodal.solvers.sharding import Placement
 
@@ -64,7 +65,7 @@ def collectives(devices: int) -> list[tuple[str, str]]:
         model = Model(sp.AMP(), N, "noisy", "float64")
         run = placement.run(begin_batch(model, observed, numbers, keys, LIMIT))
         goal = run.iteration + LIMIT
-        text = run_batch.lower(model, observed, numbers, run, goal, goal, 1e-4).compile().as_text()
+        text = run_batch.lower(model, observed, numbers, run, goal, goal, Tolerance(1e-4)).compile().as_text()
     found, inside = [], ""
     for line in text.splitlines():
         if line and not line[0].isspace():
