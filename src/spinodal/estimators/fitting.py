@@ -174,7 +174,7 @@ def code_counts(own_density: bool) -> float:
 
 def _without_codes(data: np.ndarray, unit: Units) -> float:
     """Mean evidence of a sample if it were noise of the data's power."""
-    return float(-np.mean(np.sum(~np.isnan(data[:_JUDGED]), axis=1)) * np.log(2 * np.pi * np.e * unit.data**2) / 2)
+    return float(-np.mean(np.sum(~np.isnan(data[:_JUDGED]), axis=1)) * (np.log(2 * np.pi * unit.data**2) + 1) / 2)
 
 
 def _from_samples(data: np.ndarray, problem: Problem, nominal: Nominal | None, prior: Prior, unit: Units, seed: int) -> Model:
