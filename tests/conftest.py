@@ -15,8 +15,6 @@ import pytest
 # Compiled functions are shared by all processes of a test run, and kept for the next. Read when JAX is first imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-# Tests compile much and run little.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")
 
 # Files that take longest go first, so that no process is left with one of them while the others are done.
 LONGEST = (

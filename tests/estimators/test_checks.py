@@ -1,5 +1,5 @@
-"""scikit-learn's own checks: shapes, types, clones, invariances, bad input. Few iterations, since every shape is compiled anew. The two
-estimators share nearly all of their code, so one is checked in every run and the other by `make test-slow`."""
+"""scikit-learn's own checks: shapes, types, clones, invariances, bad input. With message passing every shape is compiled anew, which takes
+minutes: that is left to `make test-slow`, and every run checks the estimators without it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import spinodal as sp
 
+ESTIMATORS = (sp.DictionaryLearner(n_components=1), sp.BlindCalibration())
+
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "estimator",
-    [sp.DictionaryLearner(n_components=1, max_iter=20), pytest.param(sp.BlindCalibration(max_iter=20), marks=pytest.mark.slow)],
-)
-def test_scikit_learn_finds_nothing_wrong(estimator: Any) -> None:
-    check_estimator(estimator)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("iterations", [0, pytest.param(20, marks=pytest.mark.slow)])
+def test_scikit_learn_finds_nothing_wrong(estimator: Any, iterations: int) -> None:
+    check_estimator(estimator.set_params(max_iter=iterations))

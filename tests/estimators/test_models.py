@@ -98,6 +98,7 @@ def test_intervals_of_held_out_codes_cover_what_they_say() -> None:
     assert np.mean(np.abs(mean - codes) <= 1.645 * std) > 0.9
 
 
+@pytest.mark.slow
 def test_held_out_evidence_is_highest_at_the_true_number_of_components() -> None:
     search = GridSearchCV(
         sp.DictionaryLearner(random_state=0, max_iter=600),

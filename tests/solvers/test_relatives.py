@@ -90,6 +90,7 @@ def test_iteration_by_iteration_amp_approaches_belief_propagation(problem: sp.Pr
     assert np.all(small[1] > 6 * large[1])
 
 
+@pytest.mark.slow
 def test_amp_ends_where_belief_propagation_does_as_size_grows() -> None:
     """The defaults of both, run to the end. The difference falls for the typical signal and on average. No rate is claimed here: a few
     signals carry most of the average.

@@ -38,7 +38,7 @@ def deviations(problem: sp.Problem, sizes: dict[int, int], steps: int) -> dict[i
     return found
 
 
-@pytest.fixture(scope="module", params=[CONTINUOUS, JUMP], ids=["eta=1e-4", "eta=1e-2"])
+@pytest.fixture(scope="module", params=[pytest.param(CONTINUOUS, id="eta=1e-4"), pytest.param(JUMP, id="eta=1e-2", marks=pytest.mark.slow)])
 def calibration(request: pytest.FixtureRequest) -> tuple[sp.Problem, dict[int, Deviation]]:
     return request.param, deviations(request.param, SIZES, STEPS)
 
