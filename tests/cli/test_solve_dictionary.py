@@ -63,6 +63,7 @@ def test_what_can_not_be_is_refused(spinodal_command: Run, tmp_path: Path) -> No
         assert not (tmp_path / "sol.npz").exists()
 
 
+@pytest.mark.slow
 def test_the_map_is_drawn_and_saved(spinodal_command: Run, tmp_path: Path) -> None:
     done = spinodal_command("reproduce", "dictionary", "--fast", "--sizes", "30", "--seeds", "1", "--out", "out")
     assert done.code == 0, done.err

@@ -89,6 +89,7 @@ def test_surplus_atoms_end_the_search_before_its_iterations_do() -> None:
     assert max(solution.iterations) < 5000  # of 10 000
 
 
+@pytest.mark.slow
 def test_restarts_keep_the_best_and_are_reproducible() -> None:
     problem = sp.Problem.sparse(alpha=1.0, pi=15.0, rho=0.2, noise_variance=1e-10)
     instance = sp.sample(problem, 12, seed=3)

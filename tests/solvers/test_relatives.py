@@ -75,11 +75,10 @@ def differences(problem: sp.Problem, n: int, instances: int, steps: int) -> np.n
 @pytest.mark.parametrize(
     "problem",
     [
-        CALIBRATION,
-        sp.Problem.sparse(pi=3.0, **FIGURE_4[1]),
-        sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=1.0, noise_variance=1e-8),
+        pytest.param(CALIBRATION, id="eta=0.1", marks=pytest.mark.slow),
+        pytest.param(sp.Problem.sparse(pi=3.0, **FIGURE_4[1]), id="eta=1e-2"),
+        pytest.param(sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=1.0, noise_variance=1e-8), id="eta=1"),
     ],
-    ids=["eta=0.1", "eta=1e-2", "eta=1"],
 )
 def test_iteration_by_iteration_amp_approaches_belief_propagation(problem: sp.Problem) -> None:
     """Squared differences fall as 1/N^2 at large N: by 16 over a factor of four, here by at least 6 as such sizes are not large."""

@@ -10,6 +10,9 @@ import pytest
 import spinodal as sp
 from spinodal.experiments import FIGURE_4, trajectories
 
+# Many instances of large sizes: by `make test-slow`.
+pytestmark = pytest.mark.slow
+
 STEPS = 6
 # Instances per size: self-averaging makes the larger ones as precise. With fewer than eight the error bars themselves are uncertain.
 SIZES = {100: 16, 200: 16, 400: 8}
@@ -38,7 +41,7 @@ def deviations(problem: sp.Problem, sizes: dict[int, int], steps: int) -> dict[i
     return found
 
 
-@pytest.fixture(scope="module", params=[pytest.param(CONTINUOUS, id="eta=1e-4"), pytest.param(JUMP, id="eta=1e-2", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[CONTINUOUS, JUMP], ids=["eta=1e-4", "eta=1e-2"])
 def calibration(request: pytest.FixtureRequest) -> tuple[sp.Problem, dict[int, Deviation]]:
     return request.param, deviations(request.param, SIZES, STEPS)
 
