@@ -21,7 +21,7 @@ import numpy as np
 
 import spinodal as sp
 from benchmarks._peers import data_columns, installed
-from spinodal.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, _figure
+from spinodal.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, blank_figure
 from spinodal.solvers.epochs import search
 from spinodal.solvers.iterate import Progress, Tolerance
 from spinodal.solvers.runs import Model, begin_batch, run_batch
@@ -219,7 +219,7 @@ def compare(case: Case, seed: int, cap: float, learners: dict[str, Any], compila
 
 
 def draw(results: dict[Case, Result]) -> None:
-    figure, axes = _figure(4.4 * len(results), 4.4, 1, len(results), sharey=True)
+    figure, axes = blank_figure(4.4 * len(results), 4.4, 1, len(results), sharey=True)
     for axis, (case, curves) in zip(axes, results.items(), strict=True):
         for name, (curve, compilation) in curves.items():
             own = {"color": COLOURS[name], "lw": 2.5 if name == "Spinodal" else 1.3, "zorder": 3 if name == "Spinodal" else 2}

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import spinodal as sp
-from spinodal.figures import BLUE, GREY, ORANGE, VERMILION, _figure
+from spinodal.figures import BLUE, GREY, ORANGE, VERMILION, blank_figure
 
 LONG = True  # runs only when named
 RATIOS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.5, 7.5)
@@ -53,7 +53,7 @@ def walk(rho: float, n: int, instances: int, first: float) -> None:
 def draw() -> None:
     """Filled: at least nine in ten learned. Open: fewer. The line: the fewest signals that were enough."""
     rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(RESULTS.open())]
-    figure, axes = _figure(9.6, 3.6, 1, 3, sharey=True)
+    figure, axes = blank_figure(9.6, 3.6, 1, 3, sharey=True)
     for axis, (rho, colour) in zip(axes, COLOURS.items(), strict=True):
         here = [row for row in rows if row["rho"] == rho]
         for row in here:

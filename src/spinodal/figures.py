@@ -28,7 +28,8 @@ _ENOUGH_ENTRIES = 30
 CAVEAT = "Replica and state-evolution predictions: not proven, and not exact at extensive rank."
 
 
-def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, np.ndarray]:
+def blank_figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, np.ndarray]:
+    """A figure in the project's style and its axes, an array."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = np.atleast_1d(figure.subplots(rows, columns, **options))
     for axis in axes.ravel():
@@ -36,7 +37,8 @@ def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **opti
     return figure, axes
 
 
-def _eta_label(eta: float) -> str:
+def eta_label(eta: float) -> str:
+    """eta as a figure's legend has it."""
     return r"$\eta = \infty$ (dictionary learning)" if np.isinf(eta) else rf"$\eta = {eta:g}$"
 
 
@@ -46,7 +48,7 @@ def _caption(figure: Figure) -> None:
 
 def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = None) -> Figure:
     """Figure 1: transitions in pi against rho; the regions are shaded for the largest eta."""
-    figure, (axis,) = _figure(6.4, 4.6)
+    figure, (axis,) = blank_figure(6.4, 4.6)
     rho = dataset.rho.values
     noiseless = dataset.attrs["noise_variance"] == 0
     top = highest or _useful_top(dataset)
@@ -65,12 +67,12 @@ def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = Non
     axis.plot(rho, np.where(worst.pi_star <= 2 * top, worst.pi_star, np.nan), color=VERMILION, lw=2, label=r"$\pi^*$ (counting bound)")
     for (k, eta), colour in zip(enumerate(dataset.eta.values), LINES, strict=False):
         here = dataset.isel(eta=k)
-        axis.plot(rho, _finite(here.pi_spinodal, top), color=colour, ls=":", lw=2, label=rf"$\pi^s$, {_eta_label(eta)}")
+        axis.plot(rho, _finite(here.pi_spinodal, top), color=colour, ls=":", lw=2, label=rf"$\pi^s$, {eta_label(eta)}")
         if not noiseless:
-            axis.plot(rho, _finite(here.pi_bayes, top), color=colour, ls="--", lw=1, label=rf"$\pi_B$, {_eta_label(eta)}")
+            axis.plot(rho, _finite(here.pi_bayes, top), color=colour, ls="--", lw=1, label=rf"$\pi_B$, {eta_label(eta)}")
     axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", ylim=(0, top), xlim=(rho.min(), rho.max()))
     noise = "0" if noiseless else f"{dataset.attrs['noise_variance']:g}"
-    shaded = _eta_label(float(worst.eta)).split(" (")[0]
+    shaded = eta_label(float(worst.eta)).split(" (")[0]
     axis.set_title(rf"$\alpha = {dataset.attrs['alpha']:g}$, $\Delta = {noise}$; regions shaded for {shaded}", fontsize=10)
     axis.legend(fontsize=7, loc="upper left", framealpha=0.9)
     _caption(figure)
@@ -91,7 +93,7 @@ def _useful_top(dataset: xarray.Dataset) -> float:
 
 def error_curves_figure(dataset: xarray.Dataset) -> Figure:
     """Figure 2: Bayes-optimal (full) and AMP (dotted) errors on F and X against pi."""
-    figure, axes = _figure(9.6, 3.8, 1, 2, sharex=True, sharey=True)
+    figure, axes = blank_figure(9.6, 3.8, 1, 2, sharex=True, sharey=True)
     errors = np.stack([dataset[f"{branch}_mse_{factor}"].values for branch in ("bayes", "amp") for factor in ("F", "X")])
     lowest = float(errors[errors > 0].min(initial=1.0))
     for axis, factor, what in zip(axes, ("F", "X"), ("matrix, D", "signals, E"), strict=True):
@@ -100,7 +102,7 @@ def error_curves_figure(dataset: xarray.Dataset) -> Figure:
             for branch, name, style in (("bayes", "Bayes", {"lw": 1.5}), ("amp", "AMP", {"ls": ":", "lw": 2.2})):
                 # Zero errors leave a logarithmic axis at the bottom.
                 values = np.maximum(here[f"{branch}_mse_{factor}"].values, lowest / 10)
-                axis.semilogy(here.pi, values, color=colour, label=f"{name}, {_eta_label(eta)}", **style)
+                axis.semilogy(here.pi, values, color=colour, label=f"{name}, {eta_label(eta)}", **style)
         axis.set(
             xlabel=r"signals per entry $\pi = P/N$", ylabel=f"mean squared error of the {what}", xlim=(dataset.pi.min(), dataset.pi.max())
         )
@@ -113,7 +115,7 @@ def error_curves_figure(dataset: xarray.Dataset) -> Figure:
 
 def factor_graph_figure(*, N: int, M: int, P: int) -> Figure:
     """Figure 3: the factor graph of the posterior; circles are variables, squares are measurements."""
-    figure, (axis,) = _figure(5.6, 4.2)
+    figure, (axis,) = blank_figure(5.6, 4.2)
     axis.set_axis_off()
     axis.set_aspect("equal")
     measurements = {(mu, signal): (3.2 * signal, 2.2 * mu) for mu in range(M) for signal in range(P)}
@@ -141,7 +143,7 @@ def factor_graph_figure(*, N: int, M: int, P: int) -> Figure:
 
 def explain_figure(problem: Problem) -> Figure:
     """One point explained: the fixed-point curve with the current pi, the potential, and the state evolution climbing it."""
-    figure, axes = _figure(10.5, 3.6, 1, 3)
+    figure, axes = blank_figure(10.5, 3.6, 1, 3)
     fixed, potential, iterations = axes
     curve, outcome, trajectory = fixed_point_curve(problem), outcomes([problem])[0], state_evolution(problem)
 
@@ -181,7 +183,7 @@ def explain_figure(problem: Problem) -> Figure:
 def figure_4_figure(panels: Sequence[xarray.Dataset]) -> Figure:
     """Figure 4: errors of AMP at several sizes against the Bayes-optimal ones; D raw and with scales fitted, E of all signals and of the
     median one."""
-    figure, axes = _figure(15.0, 3.9 * len(panels), len(panels), 4, squeeze=False)
+    figure, axes = blank_figure(15.0, 3.9 * len(panels), len(panels), 4, squeeze=False)
     columns = (
         ("mse_F", "F", "D (matrix), raw"),
         ("mse_F_scaled", "F", "D, atoms' scales fitted"),
@@ -213,7 +215,7 @@ def figure_4_figure(panels: Sequence[xarray.Dataset]) -> Figure:
 
 def recovery_figure(problem: Problem, instance: Instance, solution: Solution) -> Figure:
     """One instance: the level of the residuals as the iterations go, X against the truth, and reported against actual errors."""
-    figure, (progress, recovered, reported) = _figure(11.0, 3.6, 1, 3)
+    figure, (progress, recovered, reported) = blank_figure(11.0, 3.6, 1, 3)
     steps = np.arange(1, int(solution.iterations) + 1)
     predicted = outcomes([problem])[0].amp.mse
     power = problem.prior.F.second_moment() * predicted.X + problem.prior.X.second_moment() * predicted.F
@@ -248,7 +250,7 @@ def recovery_figure(problem: Problem, instance: Instance, solution: Solution) ->
 
 def dictionary_figure(dataset: xarray.Dataset) -> Figure:
     """Share of the dictionaries learned from scratch over (rho, pi), with the transitions of the theory."""
-    figure, (axis,) = _figure(6.4, 4.6)
+    figure, (axis,) = blank_figure(6.4, 4.6)
     done = dataset.solved.mean("instance")
     rho, pi = np.meshgrid(dataset.rho.values, dataset.pi.values, indexing="ij")
     known = np.isfinite(done.values)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .figures import BLUE, GREEN, GREY, ORANGE, VERMILION, _figure, phase_diagram_figure
+from .figures import BLUE, GREEN, GREY, ORANGE, VERMILION, blank_figure, phase_diagram_figure
 from .problem import Observed, Problem
 from .theory import phase_diagram
 
@@ -56,7 +56,7 @@ def position_figure(problem: Problem, spinodal: float | None) -> Figure:
 
 def convergence_figure(solution: Solution, noise: float) -> Figure:
     """Mean squared residual and variance level against the iteration."""
-    figure, (axis,) = _figure(6.4, 3.2)
+    figure, (axis,) = blank_figure(6.4, 3.2)
     steps = np.arange(1, int(solution.iterations) + 1)
     for values, colour, label in (
         (solution.trace.residual, BLUE, "mean squared residual"),
@@ -72,7 +72,7 @@ def convergence_figure(solution: Solution, noise: float) -> Figure:
 
 def residual_figure(left: np.ndarray, noise: float) -> Figure:
     """Histogram of the residuals beside the modelled noise, and the root mean square of each signal's."""
-    figure, (together, apart) = _figure(9.6, 3.2, 1, 2)
+    figure, (together, apart) = blank_figure(9.6, 3.2, 1, 2)
     finite = left[np.isfinite(left)]
     heights, edges = np.histogram(finite, _BINS, density=finite.size > 0)
     together.stairs(heights, edges, fill=True, color=BLUE, alpha=0.6, label="residuals")
@@ -94,7 +94,7 @@ def residual_figure(left: np.ndarray, noise: float) -> Figure:
 def atoms_figure(F: np.ndarray, order: np.ndarray, shape: tuple[int, int] | None) -> Figure:
     """F as a heatmap; or, given the shape of an image, its columns in the given order as images, each on its own scale."""
     if shape is None:
-        figure, (axis,) = _figure(9.6, 4.2)
+        figure, (axis,) = blank_figure(9.6, 4.2)
         sizes = np.abs(F[np.isfinite(F)])
         bright = float(np.quantile(sizes, _BRIGHTEST)) if sizes.any() else 1.0
         M, N = F.shape
@@ -113,7 +113,7 @@ def atoms_figure(F: np.ndarray, order: np.ndarray, shape: tuple[int, int] | None
         bright = np.max(np.abs(F[:, atom])) or 1.0
         sheet[top : top + height, left : left + width] = (F[:, atom] / bright).reshape(shape)
     size = 7.0
-    figure, (axis,) = _figure(size, size * sheet.shape[0] / sheet.shape[1])
+    figure, (axis,) = blank_figure(size, size * sheet.shape[0] / sheet.shape[1])
     axis.imshow(sheet, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
     axis.set_axis_off()
     return figure
@@ -121,7 +121,7 @@ def atoms_figure(F: np.ndarray, order: np.ndarray, shape: tuple[int, int] | None
 
 def usage_figure(used: np.ndarray) -> Figure:
     """How much each atom is used, over what the prior expects."""
-    figure, (axis,) = _figure(9.6, 2.8)
+    figure, (axis,) = blank_figure(9.6, 2.8)
     axis.stairs(used, np.arange(used.size + 1) + 0.5, fill=True, color=GREEN, alpha=0.7)
     axis.axhline(1.0, color=GREY, ls=":", label="as the prior expects")
     axis.set(xlabel="atom (row of X)", ylabel="mean square, relative", xlim=(0.5, used.size + 0.5), ylim=(0, None))
@@ -131,7 +131,7 @@ def usage_figure(used: np.ndarray) -> Figure:
 
 def uncertainty_figure(problem: Problem, solution: Solution) -> Figure:
     """Histograms of the reported standard deviations of F and X, with the priors' own."""
-    figure, axes = _figure(9.6, 3.0, 1, 2)
+    figure, axes = blank_figure(9.6, 3.0, 1, 2)
     for axis, name, colour in zip(axes, ("F", "X"), (ORANGE, BLUE), strict=True):
         before = float(np.sqrt(getattr(problem.prior, name).moments().variance))
         spread = np.sqrt(np.asarray(getattr(solution.variance, name), dtype=float).ravel())

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from .channels import GaussianNoise
 from .errors import InputError, check_choice
-from .figures import CAVEAT, GREY, PHASE_COLOURS, VERMILION, _eta_label
+from .figures import CAVEAT, GREY, PHASE_COLOURS, VERMILION, blank_figure, eta_label
 from .problem import Problem
 from .theory import phase_diagram
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
 _LABELS = {
     "rho": r"density $\rho$",
@@ -44,8 +44,7 @@ def sweep_figure(dataset: xarray.Dataset, *, x: str = "rho", y: str = "pi", valu
     others = [name for name in dataset[value].dims if name not in (x, y, _PANELS)]
     mean = dataset[value].mean(others)
     panels = mean[_PANELS].values if _PANELS in mean.dims else [None]
-    figure = Figure(figsize=(1.6 + 4.2 * len(panels), 4.6), layout="constrained")
-    drawn = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    figure, drawn = blank_figure(2.4 + 4.2 * len(panels), 4.6, 1, len(panels), sharey=True)
     theory = _transitions(dataset) if {x, y} == {"rho", "pi"} else None
     shades: dict[str, Any] = {"cmap": "cividis", "edgecolor": GREY, "zorder": 3, "s": 70}
     if value == "success":
@@ -61,8 +60,7 @@ def sweep_figure(dataset: xarray.Dataset, *, x: str = "rho", y: str = "pi", valu
             axis.scatter(right[~known], up[~known], marker="x", color=GREY, zorder=3, label="no numbers")
         if theory is not None:
             _draw_transitions(axis, theory if eta is None else theory.sel(eta=eta), flip=x == "pi")
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.set(xlabel=_LABELS.get(x, x), title="" if eta is None else _eta_label(float(eta)))
+        axis.set(xlabel=_LABELS.get(x, x), title="" if eta is None else eta_label(float(eta)))
         for name, values, scale in ((x, here[x].values, axis.set_xscale), (y, here[y].values, axis.set_yscale)):
             if name == "pi" and values.min() > 0 and values.max() > 5 * values.min():
                 scale("log")
