@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from ..priors.base import Moments
 from .annealing import heated
 from .data import Data
+from .median import median
 from .offsets import centred, first_offsets, without_offsets
 from .state import State, data_power, rescaled, unknown_signals
 
@@ -64,7 +65,7 @@ def checks(data: Data, state: State) -> Checks:
     copies = copied_atoms(state)
     mixed, axes = mixed_atoms(data, state)
     restart = copies
-    explained = jnp.median(state.square) < _NOISES * data.noise + _SHARE * data_power(data)
+    explained = median(state.square) < _NOISES * data.noise + _SHARE * data_power(data)
     trouble = ~jnp.all(jnp.isfinite(state.F.mean)) | (missing.count > 0) | jnp.any(mixed) | ~explained
     rho = data.prior.X.density()
     if rho is not None:
