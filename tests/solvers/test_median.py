@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinodal.solvers.median import median
+from spinodal.solvers.median import median, quantile
 
 SIZE = 9  # one compilation for all
 numbers = st.floats(min_value=0, max_value=1e30, allow_subnormal=False)
@@ -36,6 +36,12 @@ def test_the_lower_of_two_infinities_ties_and_nan(dtype: str) -> None:
     assert by_counting([1, np.inf, np.inf], dtype) == np.inf
     assert np.isnan(by_counting([1, 2, np.nan], dtype))
     assert by_counting([0.25], dtype) == 0.25
+
+
+def test_a_quarter() -> None:
+    values = np.random.default_rng(0).lognormal(size=401)
+    with jax.enable_x64(True):
+        assert float(quantile(jnp.asarray(values), 0.25)) == pytest.approx(np.quantile(values, 0.25, method="inverted_cdf"), rel=1e-6)
 
 
 def test_batches_have_a_median_each() -> None:
