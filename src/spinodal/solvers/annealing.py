@@ -23,7 +23,7 @@ SHORTEST = 40
 # The factor an iteration takes off the added noise once the slow fall has ended, in the shortest epochs and in longer ones: what is easy
 # is found with little care, and what is not needs more of it all the way down.
 _QUICK, _CAREFUL = 0.6, 0.9
-# Added noise above this share of the typical variance still matters.
+# Added noise above this share of a variance still matters.
 _COLD = 0.01
 # A first guess of F: its share of the prior's variance, and how much of it is random rather than taken from the data.
 _FIRST_VARIANCE, _RANDOM = 0.5, 0.3
@@ -38,13 +38,18 @@ def heated(data: Data, state: State, slow: Any) -> State:
 def cooled(data: Data, state: State) -> State:
     """The noise level of the next iteration."""
     slow = (_WARM / _HOT) ** (1 / jnp.maximum(state.slow, 1))
-    rate = jnp.where(state.age < state.slow, slow, jnp.where(state.slow > SHORTEST, _CAREFUL, _QUICK))
+    rate = jnp.where(state.age < state.slow, slow, jnp.where(is_quick(state), _QUICK, _CAREFUL))
     return state._replace(noise=data.noise + rate.astype(data.Y.dtype) * (state.noise - data.noise))
 
 
-def is_hot(data: Data, state: State, typical: Any) -> Any:
-    """Whether the added noise still matters beside the typical level."""
-    return state.noise - data.noise > _COLD * typical
+def is_quick(state: State) -> Any:
+    """Whether the epoch is one of the shortest, or not annealed at all."""
+    return state.slow <= SHORTEST
+
+
+def is_hot(data: Data, state: State, level: Any) -> Any:
+    """Whether the added noise still matters beside a variance level."""
+    return state.noise - data.noise > _COLD * level
 
 
 def first_guess(data: Data, key: Any) -> Moments:

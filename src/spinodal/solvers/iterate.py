@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from ..pair import Pair
-from .annealing import is_hot
+from .annealing import is_hot, is_quick
 from .data import Data
 from .learning import informed
 from .median import median
@@ -88,10 +88,14 @@ def advance(solver: Any, data: Data, run: Progress, written: Any = True) -> Prog
     log_level = jnp.log(typical)
     smoothed = jnp.where(first, log_level + 1, FORGET * run.smoothed + (1 - FORGET) * log_level)
     change = jnp.abs(log_level - smoothed)
-    moved = _moved(run, log_level)
+    residual = jnp.mean(state.square)
+    moved, stuck = _moved(run.trace.level, log_level, run), _moved(run.trace.residual, jnp.log(residual), run)
     # Nothing settles while the noise level is still falling.
-    hot = is_hot(informed(data, state), state, typical)
+    known = informed(data, state)
+    hot = is_hot(known, state, typical)
     change, moved = (jnp.where(hot, jnp.maximum(value, 1), value) for value in (change, moved))
+    # A mean residual that no longer follows the noise down is that of signals which only a repair can help. Longer epochs have patience.
+    moved = jnp.where(is_quick(state) & ~is_hot(known, state, residual), jnp.minimum(moved, stuck), moved)
     if state.learned is not None:
         drift = jnp.minimum(state.learned.drift, 1) / _RESTLESS
         change = jnp.where(jnp.isfinite(change), jnp.maximum(change, drift), change)
@@ -101,7 +105,7 @@ def advance(solver: Any, data: Data, run: Progress, written: Any = True) -> Prog
         better = jnp.isfinite(measured) & (measured <= best_level)
         best = jax.tree.map(lambda new, kept: jnp.where(better, new, kept), state, best)
         best_level = jnp.where(better, measured, best_level)
-    record = Trace(jnp.mean(state.square), typical, 1 - run.step_size, change)
+    record = Trace(residual, typical, 1 - run.step_size, change)
     place = jnp.where(written, run.iteration, run.trace.level.size)  # beyond the end nothing is written
     trace = Trace(*(values.at[place].set(value, mode="drop") for values, value in zip(run.trace, record, strict=True)))
     step_size, cost = run.step_size, run.cost
@@ -124,16 +128,17 @@ def advance(solver: Any, data: Data, run: Progress, written: Any = True) -> Prog
     )
 
 
-def _moved(run: Progress, log_level: Any) -> Any:
-    """How far the logarithm of the level is from where it was; infinite in the first iterations of an epoch."""
-    distance = [jnp.abs(log_level - jnp.log(run.trace.level[run.iteration - ago])) for ago in _AGO]
+def _moved(before: Any, now: Any, run: Progress) -> Any:
+    """How far a logarithm is from where it was, by the trace of the numbers; infinite in the first iterations of an epoch."""
+    distance = [jnp.abs(now - jnp.log(before[run.iteration - ago])) for ago in _AGO]
     return jnp.where(run.state.age >= max(_AGO), jnp.stack(distance).max(), jnp.inf)
 
 
 class Tolerance(NamedTuple):
     """When the level has settled: near its running mean or, if a number is given, near where it was lately.
 
-    The second says so sooner after a steep fall; the first gives slow signals, which the level does not see, time to catch up.
+    The second says so sooner after a steep fall, and in quick epochs also when the mean residual has settled; the first gives slow
+    signals, which the level does not see, time to catch up.
     """
 
     mean: Any
