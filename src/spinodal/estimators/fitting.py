@@ -68,11 +68,19 @@ class Run(NamedTuple):
     progress: Callable[[int, float, float], None] | None
 
 
+class Scales(NamedTuple):
+    """Of every component: its size in the model, if it is published with norm 1, and the relative variance of its scale."""
+
+    size: np.ndarray
+    variance: np.ndarray
+
+
 class Fitted(NamedTuple):
-    """What was learned, in the units of the data."""
+    """What was learned, in the units of the data. Variances of components are given their scales."""
 
     components: np.ndarray
     components_var: np.ndarray
+    scales: Scales
     noise_variance: float
     density: float
     slab_mean: float
@@ -103,9 +111,14 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
     model, solution = refined.model, first.solution
     count = len(refined.evidence) if solution is None else int(solution.iterations)
     status = str(solution.status) if solution is not None else "max_iterations" if before is None else "converged"
+    if nominal is None and wanted.slab_variance is None:
+        components, variances, scales = _of_unit_norm(model)
+    else:
+        components, variances, scales = model.components, model.uncertainty, _scales_as_learned(data, model, prior, wanted)
     return Fitted(
-        model.components.astype(data.dtype),
-        model.uncertainty.astype(data.dtype),
+        components.astype(data.dtype),
+        variances.astype(data.dtype),
+        Scales(*(value.astype(data.dtype) for value in scales)),
         model.noise,
         *model.slab,
         status if run.refine_iter == 0 else "converged" if refined.settled else "max_iterations",
@@ -113,6 +126,30 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
         count,
         _history(solution, count, unit) | {"evidence": refined.evidence},
     )
+
+
+def _of_unit_norm(model: Model) -> tuple[np.ndarray, np.ndarray, Scales]:
+    """Components of norm 1 and their variances, which have no part along them. What is not known better than not at all stays as it is."""
+    square = np.sum(model.components**2, axis=1)
+    known = square > np.sum(model.uncertainty, axis=1)
+    size = np.where(known, np.sqrt(square), 1.0)
+    unit, variance = model.components / size[:, None], model.uncertainty / size[:, None] ** 2
+    along = np.sum(unit**2 * variance, axis=1, keepdims=True)
+    across = np.maximum((1 - 2 * unit**2) * variance + unit**2 * along, 0)
+    return unit, np.where(known[:, None], across, variance), Scales(size, np.zeros_like(size))
+
+
+def _scales_as_learned(data: np.ndarray, model: Model, prior: Prior, wanted: Wanted) -> Scales:
+    """Scales that priors alone fix: the posterior of log k if a component is multiplied by k and its codes are divided by it.
+
+    The prior of a component says it to the precision |mean|^2/variance + 2 for each feature, the slab to 2 + mean^2/variance for each
+    nonzero code. If the slab's variance is learned, the slabs compare components with each other only.
+    """
+    samples, features = (np.count_nonzero((~np.isnan(data)).any(axis=axis)) for axis in (1, 0))
+    of_prior = np.sum(prior.mean**2 / prior.variance, axis=1) + 2 * features
+    of_slab = model.slab.density * samples * (2 + model.slab.mean**2 / model.slab.variance)
+    common = 0.0 if wanted.slab_variance is not None else of_slab / np.sum(of_prior)
+    return Scales(np.ones(len(of_prior)), (1 + common) / (of_prior + of_slab))
 
 
 def _as_wanted(model: Model, wanted: Wanted) -> Model:
@@ -268,6 +305,7 @@ def _nothing_learned(data: np.ndarray, wanted: Wanted, prior: Prior, unit: Units
     return Fitted(
         prior.mean.astype(data.dtype),
         prior.variance.astype(data.dtype),
+        Scales(np.ones(len(prior.mean), data.dtype), np.zeros(len(prior.mean), data.dtype)),
         wanted.noise_variance or 0.0,
         wanted.density or _FIRST_DENSITY,
         wanted.slab_mean or 0.0,

@@ -36,6 +36,7 @@ class Sums(NamedTuple):
 
     product: np.ndarray  # features x atoms
     second: np.ndarray  # (features or 1) x atoms x atoms
+    informative: np.ndarray  # (features or 1) x atoms: squares of codes, less what was spent on finding them
     error: float  # expected squared error
     nonzeros: float
     total: float
@@ -68,6 +69,8 @@ def refine(data: np.ndarray, model: Model, prior: Prior, learn: tuple[str, ...],
         history.append(sums.evidence / len(data))
         model = _improved(model, sums, prior, learn, entries, data.shape[0] * len(model.components))
         settled = len(history) > 1 and bool(abs(history[-1] - history[-2]) * len(data) < _SETTLED * entries)
+    if history:
+        model = model._replace(uncertainty=_widened(model.uncertainty, sums, prior))
     return Refined(model, np.array(history), settled)
 
 
@@ -101,7 +104,10 @@ def _fast_move(model: Model, data: np.ndarray, run: shared.State) -> tuple[share
     value = shared.evidence(belief, before.sites, cavity, run.codes).sum()
     square = np.sum(x**2 + run.codes.variance / at.norms**2)
     nonzeros = run.codes.probability.sum()
-    return run, Sums(data.T @ x, (x.T @ x + spread)[None], float(error), float(nonzeros), float(x.sum()), float(square), float(value))
+    noise = shared.noise_of(model, at, before.codes)[:, 0]
+    informative = _left(model.noise, noise, belief.variance @ at.values / data.shape[1]) @ x**2
+    second = (x.T @ x + spread)[None]
+    return run, Sums(data.T @ x, second, informative[None], float(error), float(nonzeros), float(x.sum()), float(square), float(value))
 
 
 def _sums(model: Model, data: np.ndarray, run: Progress) -> tuple[Progress, Sums]:
@@ -111,19 +117,21 @@ def _sums(model: Model, data: np.ndarray, run: Progress) -> tuple[Progress, Sums
     seen = ~np.isnan(data)
     y = np.where(seen, data, 0)
     x = codes.mean
+    G = model.components
+    explained = np.sum((spread @ G) * G[None], axis=1)
+    doubt = (x**2 + codes.variance) @ model.uncertainty
     product = y.T @ x
+    informative = np.where(seen, _left(model.noise, model.noise + doubt, explained), 0).T @ x**2
     if seen.all():
         second = (x.T @ x + spread.sum(axis=0))[None]
     else:
         weights = seen.astype(float)
         flat = (x[:, :, None] * x[:, None, :] + spread).reshape(len(x), -1)
         second = (weights.T @ flat).reshape(data.shape[1], x.shape[1], x.shape[1])
-    G = model.components
-    beside = np.sum((spread @ G) * G, axis=1) + (x**2 + codes.variance) @ model.uncertainty
-    error = np.sum(np.where(seen, (y - x @ G) ** 2 + beside, 0))
+    error = np.sum(np.where(seen, (y - x @ G) ** 2 + explained + doubt, 0))
     value = float(evidence(belief, run.sites, cavity, codes).sum())
     square = float(np.sum(x**2 + codes.variance))
-    return new, Sums(product, second, float(error), float(codes.probability.sum()), float(x.sum()), square, value)
+    return new, Sums(product, second, informative, float(error), float(codes.probability.sum()), float(x.sum()), square, value)
 
 
 def _improved(model: Model, sums: Sums, prior: Prior, learn: tuple[str, ...], entries: int, codes: int) -> Model:
@@ -149,6 +157,23 @@ def _improved(model: Model, sums: Sums, prior: Prior, learn: tuple[str, ...], en
         slab = slab._replace(variance=float(np.clip(target, slab.variance / _FASTEST, slab.variance * _FASTEST)))
     new = model._replace(components=components, uncertainty=uncertainty, slab=slab, noise=noise)
     return new._replace(noise=least_noise(new))
+
+
+def _left(noise: float, weighed: np.ndarray, explained: np.ndarray) -> np.ndarray:
+    """The share of an entry's information on the components that is left after it has helped to find the codes.
+
+    The entry is compared with what codes found without it say, of variance explained/(1 - explained/weighed): the noise was `weighed`
+    when they were found.
+    """
+    without = explained / np.maximum(1 - explained / weighed, np.finfo(float).eps)
+    return noise / (noise + without)
+
+
+def _widened(variance: np.ndarray, sums: Sums, prior: Prior) -> np.ndarray:
+    """Variances of the components with the codes known no better than they are. Given the codes, as `_improved` has them, they are less."""
+    second = np.diagonal(sums.second, axis1=1, axis2=2)
+    share = (sums.informative / np.maximum(second, np.finfo(float).tiny)).T
+    return 1 / (1 / prior.variance + share * np.maximum(1 / variance - 1 / prior.variance, 0))
 
 
 def _alike(prior: Prior) -> bool:
