@@ -162,7 +162,8 @@ def advance(model: Model, data: np.ndarray, old: Progress, step: float) -> tuple
 
 def _infer_block(model: Model, data: np.ndarray) -> Codes:
     run = start(model, len(data))
-    found = Codes(*(np.zeros((len(data), len(model.components))) for _ in range(5)), np.zeros(len(data)), np.zeros(data.shape))
+    codes = np.zeros((5, len(data), len(model.components)))
+    found = Codes(codes[0], codes[1], codes[2], codes[3], codes[4], np.zeros(len(data)), np.zeros(data.shape))
     going = np.arange(len(data))
     close = (_SETTLED_FAST if model.fast else _SETTLED) * np.sqrt(model.slab.variance)
     for k in range(_ITERATIONS):

@@ -228,8 +228,11 @@ class DictionaryLearner(Factorizer):
     random_state: an int for the same result every time.
     callback: called as callback(iteration, residual, damping) now and then. verbose: print the same.
 
-    After fit: components_ (n_components x n_features, of about unit norm) and components_var_, their posterior means and variances;
-    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_; solver_status_ (of message passing alone);
+    After fit: components_ (n_components x n_features) and components_var_, their posterior means and variances. Components have norm 1
+    (those that nothing was learned of, less), unless slab_variance is given and fixes their scales. scales_: the norms they have in the
+    model in which all nonzero codes have the mean slab_mean_ and the variance slab_variance_: those of component k have these times
+    scales_[k] and its square. scales_var_: how doubtful the scales are, a relative variance, counted in components_var_ and transform_std.
+    density_, noise_variance_; status_, converged_; solver_status_ (of message passing alone);
     n_iter_ (of message passing, or rounds if there was none);
     history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
     """
@@ -282,7 +285,7 @@ class BlindCalibration(Factorizer):
 
     matrix: the nominal components (n_components x n_features); the identity if None. eta: how badly they are known: 0.01 is 10% off,
     1 is as much error as truth. The other parameters and attributes are those of DictionaryLearner; components_ come in the
-    order and units of `matrix`.
+    order and units of `matrix`, and scales_ are 1.
     """
 
     def __init__(
