@@ -96,12 +96,13 @@ def covered(case: Case, seed: int) -> dict[str, np.ndarray]:
     holes = np.where(hidden, np.nan, data)
     (filled, doubt), (_, wider) = model.restore(holes), model.restore(holes, noise=True)
     spread = np.sqrt(model.components_var_[order])
+    low, high = (value[:, order] for value in model.transform_interval(held_out, 0.9))
+    middle, half = (low + high) / 2, (high - low) / 2 / ndtri(0.95)
     counts: dict[str, list[float]] = {name: [] for name in COLUMNS}
     for level in LEVELS:
         z = ndtri((1 + level) / 2)
         within = np.abs(mean - truth[1]) <= z * sd
-        low, high = (value[:, order] for value in model.transform_interval(held_out, level))
-        inside = (low <= truth[1]) & (truth[1] <= high)
+        inside = np.abs(middle - truth[1]) <= z * half
         for name, values in {
             "sure": within[sure],
             "nonzero": within[nonzero],
