@@ -230,7 +230,7 @@ def _signal_variance(model: Model, belief: Belief, codes: Tilted) -> np.ndarray:
     if belief.K.shape[1] <= belief.K.shape[2]:
         return np.einsum("snm,snm->sm", belief.inverse @ G, G)
     across = G.transpose(0, 2, 1)
-    return np.sum(G**2, axis=1) - np.sum((across @ belief.inverse) * (across @ belief.K), axis=2)
+    return np.maximum(np.sum(G**2, axis=1) - np.sum((across @ belief.inverse) * (across @ belief.K), axis=2), 0)
 
 
 def _one_plus(B: np.ndarray) -> np.ndarray:

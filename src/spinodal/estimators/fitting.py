@@ -111,7 +111,7 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
     model, solution = refined.model, first.solution
     count = len(refined.evidence) if solution is None else int(solution.iterations)
     status = str(solution.status) if solution is not None else "max_iterations" if before is None else "converged"
-    if nominal is None and wanted.slab_variance is None:
+    if nominal is None and not _fixed_slab(wanted):
         components, variances, scales = _of_unit_norm(model)
     else:
         components, variances, scales = model.components, model.uncertainty, _scales_as_learned(data, model, prior, wanted)
@@ -143,13 +143,18 @@ def _scales_as_learned(data: np.ndarray, model: Model, prior: Prior, wanted: Wan
     """Scales that priors alone fix: the posterior of log k if a component is multiplied by k and its codes are divided by it.
 
     The prior of a component says it to the precision |mean|^2/variance + 2 for each feature, the slab to 2 + mean^2/variance for each
-    nonzero code. If the slab's variance is learned, the slabs compare components with each other only.
+    nonzero code. If the slab is learned, the slabs compare components with each other only.
     """
     samples, features = (np.count_nonzero((~np.isnan(data)).any(axis=axis)) for axis in (1, 0))
     of_prior = np.sum(prior.mean**2 / prior.variance, axis=1) + 2 * features
     of_slab = model.slab.density * samples * (2 + model.slab.mean**2 / model.slab.variance)
-    common = 0.0 if wanted.slab_variance is not None else of_slab / np.sum(of_prior)
+    common = 0.0 if _fixed_slab(wanted) else of_slab / np.sum(of_prior)
     return Scales(np.ones(len(of_prior)), (1 + common) / (of_prior + of_slab))
+
+
+def _fixed_slab(wanted: Wanted) -> bool:
+    """Whether the user said how large codes are."""
+    return wanted.slab_variance is not None or bool(wanted.slab_mean)
 
 
 def _as_wanted(model: Model, wanted: Wanted) -> Model:

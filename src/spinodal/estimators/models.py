@@ -81,8 +81,8 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
     def transform_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals that hold the codes with probability `level` if they are not zero.
 
-        Whether they are is what `transform_support` tells. Of all codes that are truly not zero a share `level` is covered, and zero where
-        it is the truth at least as often.
+        Whether they are is what `transform_support` tells. So a share `level` of the codes that are truly not zero is covered and, unless
+        the slab has a mean, about the same share of those that are.
         """
         check("level", level, 0.0, 1.0, low_open=True, high_open=True)
         codes, X = self._codes(X)
@@ -229,9 +229,9 @@ class DictionaryLearner(Factorizer):
     callback: called as callback(iteration, residual, damping) now and then. verbose: print the same.
 
     After fit: components_ (n_components x n_features) and components_var_, their posterior means and variances. Components have norm 1
-    (those that nothing was learned of, less), unless slab_variance is given and fixes their scales. scales_: the norms they have in the
-    model in which all nonzero codes have the mean slab_mean_ and the variance slab_variance_: those of component k have these times
-    scales_[k] and its square. scales_var_: how doubtful the scales are, a relative variance, counted in components_var_ and transform_std.
+    (those that nothing was learned of, less), unless slab_variance or slab_mean is given and fixes their scales. scales_: the norms they
+    have in the model in which all nonzero codes have the mean slab_mean_ and the variance slab_variance_; those of component k have these
+    times scales_[k] and its square. scales_var_: relative variance of the scales, counted in components_var_ and transform_std.
     density_, noise_variance_; status_, converged_; solver_status_ (of message passing alone);
     n_iter_ (of message passing, or rounds if there was none);
     history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
