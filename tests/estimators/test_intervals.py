@@ -16,7 +16,8 @@ from scipy.special import ndtri
 from test_codes import drawn as drawn_codes
 
 import spinodal as sp
-from spinodal.estimators.codes import infer_codes
+from spinodal.estimators.codes import Slab, infer_codes
+from spinodal.estimators.scales import Prior, Usage, most_probable
 from spinodal.estimators.shared import infer
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -136,6 +137,21 @@ def test_scales_are_as_doubtful_as_they_vary() -> None:
         reported.append(fit.model.scales_var_)
     n = SETS * ATOMS
     assert np.mean(np.square(logs)) / np.mean(reported) == pytest.approx(1, abs=4 * np.sqrt(2 / n))
+
+
+def test_scales_are_where_the_priors_have_them() -> None:
+    """Multiplied by anything and its codes divided by it, a component comes back to the same scale."""
+    rng = np.random.default_rng(0)
+    model = drawn_codes(6, 40, 1, 0.1)[0]._replace(slab=Slab(0.3, 0.0, 1.0))
+    prior = Prior(1.1 * model.components, np.full(model.components.shape, 0.02))
+    usage = Usage(np.full(6, 50.0), np.zeros(6), rng.uniform(20, 80, 6))
+    k = rng.uniform(0.3, 3, 6)
+    other = model._replace(components=model.components * k[:, None], uncertainty=model.uncertainty * k[:, None] ** 2)
+    for learn in ((), ("variance",)):
+        first = most_probable(model, prior, usage, learn)
+        again = most_probable(other, prior, usage._replace(square=usage.square / k**2), learn)
+        np.testing.assert_allclose(again.components, first.components, rtol=1e-4)
+        assert again.slab.variance == pytest.approx(first.slab.variance, rel=1e-4)
 
 
 @pytest.mark.parametrize(("atoms", "features"), [(6, 12), (7, 5)])

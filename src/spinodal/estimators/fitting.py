@@ -17,7 +17,8 @@ from ..priors import GaussBernoulli, Gaussian
 from ..problem import Observed, Problem
 from ..solvers import AMP, Solution, solve
 from .codes import Model, Slab
-from .refining import Prior, refine
+from .refining import refine
+from .scales import Prior, Scales, as_learned, most_probable, of_unit_norm
 from .shared import infer
 
 # Where the learned parameters start: the share of nonzero codes, and the noise's share of the data's power.
@@ -68,13 +69,6 @@ class Run(NamedTuple):
     progress: Callable[[int, float, float], None] | None
 
 
-class Scales(NamedTuple):
-    """Of every component: its size in the model, if it is published with norm 1, and the relative variance of its scale."""
-
-    size: np.ndarray
-    variance: np.ndarray
-
-
 class Fitted(NamedTuple):
     """What was learned, in the units of the data. Variances of components are given their scales."""
 
@@ -112,12 +106,14 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
     count = len(refined.evidence) if solution is None else int(solution.iterations)
     status = str(solution.status) if solution is not None else "max_iterations" if before is None else "converged"
     if nominal is None and not _fixed_slab(wanted):
-        components, variances, scales = _of_unit_norm(model)
+        published, scales = of_unit_norm(model)
     else:
-        components, variances, scales = model.components, model.uncertainty, _scales_as_learned(data, model, prior, wanted)
+        if refined.usage is not None:
+            model = most_probable(model, prior, refined.usage, _learned(wanted))
+        published, scales = model, as_learned(model, prior, ~np.isnan(data), _fixed_slab(wanted))
     return Fitted(
-        components.astype(data.dtype),
-        variances.astype(data.dtype),
+        published.components.astype(data.dtype),
+        published.uncertainty.astype(data.dtype),
         Scales(*(value.astype(data.dtype) for value in scales)),
         model.noise,
         *model.slab,
@@ -126,30 +122,6 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
         count,
         _history(solution, count, unit) | {"evidence": refined.evidence},
     )
-
-
-def _of_unit_norm(model: Model) -> tuple[np.ndarray, np.ndarray, Scales]:
-    """Components of norm 1 and their variances, which have no part along them. What is not known better than not at all stays as it is."""
-    square = np.sum(model.components**2, axis=1)
-    known = square > np.sum(model.uncertainty, axis=1)
-    size = np.where(known, np.sqrt(square), 1.0)
-    unit, variance = model.components / size[:, None], model.uncertainty / size[:, None] ** 2
-    along = np.sum(unit**2 * variance, axis=1, keepdims=True)
-    across = np.maximum((1 - 2 * unit**2) * variance + unit**2 * along, 0)
-    return unit, np.where(known[:, None], across, variance), Scales(size, np.zeros_like(size))
-
-
-def _scales_as_learned(data: np.ndarray, model: Model, prior: Prior, wanted: Wanted) -> Scales:
-    """Scales that priors alone fix: the posterior of log k if a component is multiplied by k and its codes are divided by it.
-
-    The prior of a component says it to the precision |mean|^2/variance + 2 for each feature, the slab to 2 + mean^2/variance for each
-    nonzero code. If the slab is learned, the slabs compare components with each other only.
-    """
-    samples, features = (np.count_nonzero((~np.isnan(data)).any(axis=axis)) for axis in (1, 0))
-    of_prior = np.sum(prior.mean**2 / prior.variance, axis=1) + 2 * features
-    of_slab = model.slab.density * samples * (2 + model.slab.mean**2 / model.slab.variance)
-    common = 0.0 if _fixed_slab(wanted) else of_slab / np.sum(of_prior)
-    return Scales(np.ones(len(of_prior)), (1 + common) / (of_prior + of_slab))
 
 
 def _fixed_slab(wanted: Wanted) -> bool:
