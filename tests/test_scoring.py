@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -122,6 +124,39 @@ def test_the_scale_floor_is_the_variance_of_the_scale() -> None:
         variances.append(np.average((np.log(k) - mean) ** 2, weights=weight))
     problem = sp.Problem.sparse(alpha=1.0, pi=1.0, rho=used / m, eta=eta)
     assert np.mean(variances) == pytest.approx(sp.scale_floor(problem, m), rel=0.05)
+
+
+def test_variances_with_free_scales_cover_raw_errors() -> None:
+    """Atoms whose scales are off as the scale floor says, and little else: 1.645 standard deviations hold 90% of them and of signals."""
+    problem, n = sp.Problem.sparse(alpha=0.1, pi=0.2, rho=0.5, eta=0.1), 2000
+    M, _, P = problem.sizes(n)
+    k = np.exp(np.sqrt(sp.scale_floor(problem, n)) * RNG.normal(size=n))
+    F, X, small = RNG.normal(size=(M, n)), RNG.normal(size=(n, P)), 1e-4
+    mean = sp.Pair(F * k + small * RNG.normal(size=F.shape), X / k[:, None] + small * RNG.normal(size=X.shape))
+    solution = SimpleNamespace(mean=mean, variance=sp.Pair(np.full(F.shape, small**2), np.full(X.shape, small**2)))
+    for found, truth, variance in zip(mean, (F, X), sp.with_free_scales(solution, problem), strict=True):
+        # Entries of an atom are right or wrong together.
+        assert np.mean(np.abs(found - truth) < 1.645 * np.sqrt(variance)) == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / n))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("eta", "noise"), [(0.01, 1e-2), (0.01, 1e-6), (1.0, 1e-4)])
+def test_intervals_of_a_solution_hold_what_they_say(eta: float, noise: float) -> None:
+    """90% intervals of F and of the large entries of X: after the scales were fitted, and raw with the scales' variance. N = 100."""
+    problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=eta, noise_variance=noise)
+    shares = []
+    for seed in range(4):
+        drawn = sp.sample(problem, 100, seed=seed)
+        found = sp.solve(drawn.observed, problem, seed=seed)
+        fitted, wide = fit_scales(found.mean, drawn.truth.F), sp.with_free_scales(found, problem)
+        sure = np.abs(found.mean.X) > 6 * np.sqrt(found.variance.X)
+        covered = [
+            np.mean(np.abs(mean - truth)[which] < 1.645 * np.sqrt(variance)[which])
+            for means, variances in ((fitted, found.variance), (found.mean, wide))
+            for mean, truth, variance, which in zip(means, drawn.truth, variances, (slice(None), sure), strict=True)
+        ]
+        shares.append(covered)
+    assert np.all(np.abs(np.mean(shares, axis=0) - 0.9) < 0.05)
 
 
 def test_calibration_of_honest_gaussian_errors_is_the_diagonal() -> None:

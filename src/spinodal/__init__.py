@@ -18,7 +18,7 @@ _WHERE = {
     "pair": ("Pair",),
     "priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
     "problem": ("Instance", "Observed", "Problem", "sample"),
-    "scoring": ("Score", "calibration", "scale_floor", "score"),
+    "scoring": ("Score", "calibration", "scale_floor", "score", "with_free_scales"),
     "solvers": ("AMP", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "solve", "solve_on_disk"),
     "theory": (
         "amp_mse",
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from .pair import Pair
     from .priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
     from .problem import Instance, Observed, Problem, sample
-    from .scoring import Score, calibration, scale_floor, score
+    from .scoring import Score, calibration, scale_floor, score, with_free_scales
     from .solvers import AMP, MUAMP, BiGAMP, Lasso, Oracle, RelaxedBP, Solution, solve, solve_on_disk
     from .theory import (
         amp_mse,

@@ -80,6 +80,17 @@ def scale_floor(problem: Problem, n: int) -> float:
     return power / (M * power / float(problem.eta) + 2 * M + 2 * used)
 
 
+def with_free_scales(solution: Any, problem: Problem) -> Pair[np.ndarray]:
+    """A solution's variances of F and X with what the atoms' undetermined scales add.
+
+    `solve` reports variances given the scales, for errors after the scales were fitted to the truth; these are for raw errors. The
+    variance of log k is that of `scale_floor`: Gaussian F, spike-and-slab X.
+    """
+    mean, variance = solution.mean, solution.variance
+    share = scale_floor(problem, np.shape(mean.F)[-1]) / float(problem.prior.F.second_moment())
+    return Pair(*(np.asarray(v) + share * (np.asarray(m) ** 2 + np.asarray(v)) for m, v in zip(mean, variance, strict=True)))
+
+
 class Calibration(NamedTuple):
     """Per bin of entries: the mean reported variance, the mean squared error, and the number of entries."""
 

@@ -53,12 +53,18 @@ class Model(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """Posterior mean, variance and probability of not being zero of every code; log evidence of each sample, in nats."""
+    """What is known of every code: posterior mean and variance, probability of not being zero, mean and variance if it is not.
+
+    And of each sample: log evidence, in nats, and the variance of codes @ components that the codes leave, feature by feature.
+    """
 
     mean: np.ndarray
     variance: np.ndarray
     probability: np.ndarray
+    slab_mean: np.ndarray
+    slab_variance: np.ndarray
     evidence: np.ndarray
+    signal_variance: np.ndarray
 
 
 class Sites(NamedTuple):
@@ -81,12 +87,14 @@ class Belief(NamedTuple):
 
 
 class Tilted(NamedTuple):
-    """The prior under a Gaussian message: log of the integral, mean, variance, and probability of not being zero."""
+    """The prior under a Gaussian message: log of the integral, mean, variance, probability of not being zero, and what holds if so."""
 
     log_integral: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
     probability: np.ndarray
+    slab_mean: np.ndarray
+    slab_variance: np.ndarray
 
 
 class Progress(NamedTuple):
@@ -103,8 +111,8 @@ def tilted(slab: Slab, a: np.ndarray, b: np.ndarray) -> Tilted:
     spread = 1 + a * v
     log_odds = np.log(rho) - np.log1p(-rho) - np.log(spread) / 2 + (b * m - a * m**2 / 2 + b**2 * v / 2) / spread
     p = expit(log_odds)
-    value = (m + v * b) / spread
-    return Tilted(np.log1p(-rho) + np.logaddexp(0, log_odds), p * value, p * (v / spread + (1 - p) * value**2), p)
+    value, width = (m + v * b) / spread, v / spread
+    return Tilted(np.log1p(-rho) + np.logaddexp(0, log_odds), p * value, p * (width + (1 - p) * value**2), p, value, width)
 
 
 def infer_codes(model: Model, data: np.ndarray) -> Codes:
@@ -154,7 +162,8 @@ def advance(model: Model, data: np.ndarray, old: Progress, step: float) -> tuple
 
 def _infer_block(model: Model, data: np.ndarray) -> Codes:
     run = start(model, len(data))
-    found = Codes(run.codes.mean.copy(), run.codes.variance.copy(), run.codes.probability.copy(), np.zeros(len(data)))
+    codes = np.zeros((5, len(data), len(model.components)))
+    found = Codes(codes[0], codes[1], codes[2], codes[3], codes[4], np.zeros(len(data)), np.zeros(data.shape))
     going = np.arange(len(data))
     close = (_SETTLED_FAST if model.fast else _SETTLED) * np.sqrt(model.slab.variance)
     for k in range(_ITERATIONS):
@@ -162,7 +171,7 @@ def _infer_block(model: Model, data: np.ndarray) -> Codes:
         keep = np.max(np.abs(new.codes.mean - run.codes.mean), axis=1) > close
         done = ~keep | (k == _ITERATIONS - 1)
         leaving = [_rows(part, done) for part in (belief, run.sites, cavity, new.codes)]
-        for whole, part in zip(found, (*leaving[3][1:], evidence(*leaving)), strict=True):
+        for whole, part in zip(found, (*leaving[3][1:], evidence(*leaving), _signal_variance(model, leaving[0], leaving[3])), strict=True):
             whole[going[done]] = part
         going, run = going[keep], Progress(_rows(new.sites, keep), _rows(new.codes, keep), new.density[keep])
         if going.size == 0:
@@ -213,6 +222,15 @@ def covariance(belief: Belief) -> np.ndarray:
     N, M = belief.K.shape[1:]
     whole = belief.inverse if N <= M else _one_plus(-belief.inverse @ belief.K.transpose(0, 2, 1))
     return belief.width[:, :, None] * whole * belief.width[:, None, :]
+
+
+def _signal_variance(model: Model, belief: Belief, codes: Tilted) -> np.ndarray:
+    """Variances of codes @ components: correlations between codes as the Gaussian has them, variances the codes' own."""
+    G = (np.sqrt(codes.variance / belief.variance) * belief.width)[:, :, None] * model.components
+    if belief.K.shape[1] <= belief.K.shape[2]:
+        return np.einsum("snm,snm->sm", belief.inverse @ G, G)
+    across = G.transpose(0, 2, 1)
+    return np.maximum(np.sum(G**2, axis=1) - np.sum((across @ belief.inverse) * (across @ belief.K), axis=2), 0)
 
 
 def _one_plus(B: np.ndarray) -> np.ndarray:

@@ -17,7 +17,8 @@ from ..priors import GaussBernoulli, Gaussian
 from ..problem import Observed, Problem
 from ..solvers import AMP, Solution, solve
 from .codes import Model, Slab
-from .refining import Prior, refine
+from .refining import refine
+from .scales import Prior, Scales, as_learned, most_probable, of_unit_norm
 from .shared import infer
 
 # Where the learned parameters start: the share of nonzero codes, and the noise's share of the data's power.
@@ -69,10 +70,11 @@ class Run(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """What was learned, in the units of the data."""
+    """What was learned, in the units of the data. Variances of components are given their scales."""
 
     components: np.ndarray
     components_var: np.ndarray
+    scales: Scales
     noise_variance: float
     density: float
     slab_mean: float
@@ -103,9 +105,16 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
     model, solution = refined.model, first.solution
     count = len(refined.evidence) if solution is None else int(solution.iterations)
     status = str(solution.status) if solution is not None else "max_iterations" if before is None else "converged"
+    if nominal is None and not _fixed_slab(wanted):
+        published, scales = of_unit_norm(model)
+    else:
+        if refined.usage is not None:
+            model = most_probable(model, prior, refined.usage, _learned(wanted))
+        published, scales = model, as_learned(model, prior, ~np.isnan(data), _fixed_slab(wanted))
     return Fitted(
-        model.components.astype(data.dtype),
-        model.uncertainty.astype(data.dtype),
+        published.components.astype(data.dtype),
+        published.uncertainty.astype(data.dtype),
+        Scales(*(value.astype(data.dtype) for value in scales)),
         model.noise,
         *model.slab,
         status if run.refine_iter == 0 else "converged" if refined.settled else "max_iterations",
@@ -113,6 +122,11 @@ def fit_components(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, ru
         count,
         _history(solution, count, unit) | {"evidence": refined.evidence},
     )
+
+
+def _fixed_slab(wanted: Wanted) -> bool:
+    """Whether the user said how large codes are."""
+    return wanted.slab_variance is not None or bool(wanted.slab_mean)
 
 
 def _as_wanted(model: Model, wanted: Wanted) -> Model:
@@ -268,6 +282,7 @@ def _nothing_learned(data: np.ndarray, wanted: Wanted, prior: Prior, unit: Units
     return Fitted(
         prior.mean.astype(data.dtype),
         prior.variance.astype(data.dtype),
+        Scales(np.ones(len(prior.mean), data.dtype), np.zeros(len(prior.mean), data.dtype)),
         wanted.noise_variance or 0.0,
         wanted.density or _FIRST_DENSITY,
         wanted.slab_mean or 0.0,

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -52,7 +53,9 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         before = self._model() if known else None
         with _one_thread():
             fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components), before)
-        self.components_, self.components_var_ = fitted.components, fitted.components_var
+        self.scales_, self.scales_var_ = fitted.scales
+        self.components_ = fitted.components
+        self.components_var_ = fitted.components_var + fitted.components**2 * self.scales_var_[:, None]
         self.noise_variance_, self.density_ = fitted.noise_variance, fitted.density
         self.slab_mean_, self.slab_variance_ = fitted.slab_mean, fitted.slab_variance
         self.status_, self.solver_status_ = fitted.status, fitted.solver_status
@@ -68,11 +71,24 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
 
     def transform_std(self, X: Any) -> np.ndarray:
         """Posterior standard deviations of the codes."""
-        return np.sqrt(self._infer(X, "variance"))
+        codes, X = self._codes(X)
+        return np.sqrt(codes.variance + (codes.mean**2 + codes.variance) * self.scales_var_).astype(X.dtype)
 
     def transform_support(self, X: Any) -> np.ndarray:
         """Posterior probabilities that the codes are not zero."""
         return self._infer(X, "probability")
+
+    def transform_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals that hold the codes with probability `level` if they are not zero.
+
+        Whether they are is what `transform_support` tells. So a share `level` of the codes that are truly not zero is covered and, unless
+        the slab has a mean, about the same share of those that are.
+        """
+        check("level", level, 0.0, 1.0, low_open=True, high_open=True)
+        codes, X = self._codes(X)
+        middle, square = codes.slab_mean, codes.slab_variance
+        half = ndtri((1 + level) / 2) * np.sqrt(square + (middle**2 + square) * self.scales_var_)
+        return (middle - half).astype(X.dtype), (middle + half).astype(X.dtype)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Data with these codes: codes @ components_, and the mean_ that was taken off."""
@@ -82,12 +98,15 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             raise InputError(f"X must hold codes in the shape (n_samples, {len(self.components_)}), but its shape is {codes.shape}.")
         return codes @ self.components_ + self.mean_
 
-    def restore(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Samples without noise and with the missing entries filled in, and their standard deviations (codes taken as independent)."""
+    def restore(self, X: Any, noise: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Samples without noise and with the missing entries filled in, and their standard deviations.
+
+        With `noise` the standard deviations are those of measurements, so that entries held back can be compared with them.
+        """
         codes, X = self._codes(X)
-        mean, variance = self.inverse_transform(codes.mean), codes.variance @ self.components_**2
-        variance += (codes.mean**2 + codes.variance) @ self.components_var_
-        return mean.astype(X.dtype), np.sqrt(variance).astype(X.dtype)
+        mean = self.inverse_transform(codes.mean)
+        variance = codes.signal_variance + (codes.mean**2 + codes.variance) @ self._given_scales()
+        return mean.astype(X.dtype), np.sqrt(variance + noise * self.noise_variance_).astype(X.dtype)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log of the probability density of each sample under the learned model, in nats: higher is better."""
@@ -119,12 +138,22 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         with _one_thread():
-            return infer(self._model(), X - self.mean_), X
+            found = infer(self._model(), X - self.mean_)
+        size = self.scales_.astype(np.float64)
+        sized = {name: getattr(found, name) * size for name in ("mean", "slab_mean")}
+        sized |= {name: getattr(found, name) * size**2 for name in ("variance", "slab_variance")}
+        return found._replace(**sized), X
 
     def _model(self) -> Model:
+        """The model in which all codes have the same slab."""
         slab = Slab(self.density_, self.slab_mean_, self.slab_variance_)
-        components, variances = (value.astype(np.float64) for value in (self.components_, self.components_var_))
+        size = self.scales_.astype(np.float64)[:, None]
+        components, variances = self.components_ * size, self._given_scales() * size**2
         return Model(components, variances, slab, self.noise_variance_, code_counts(self.own_density), self.fast)
+
+    def _given_scales(self) -> np.ndarray:
+        """The variances of the components without what their scales add, which no product with codes can tell."""
+        return np.maximum(self.components_var_.astype(np.float64) - self.components_.astype(np.float64) ** 2 * self.scales_var_[:, None], 0)
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
@@ -199,8 +228,11 @@ class DictionaryLearner(Factorizer):
     random_state: an int for the same result every time.
     callback: called as callback(iteration, residual, damping) now and then. verbose: print the same.
 
-    After fit: components_ (n_components x n_features, of about unit norm) and components_var_, their posterior means and variances;
-    density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_; solver_status_ (of message passing alone);
+    After fit: components_ (n_components x n_features) and components_var_, their posterior means and variances. Components have norm 1
+    (those that nothing was learned of, less), unless slab_variance or slab_mean is given and fixes their scales. scales_: the norms they
+    have in the model in which all nonzero codes have the mean slab_mean_ and the variance slab_variance_; those of component k have these
+    times scales_[k] and its square. scales_var_: relative variance of the scales, counted in components_var_ and transform_std.
+    density_, noise_variance_; status_, converged_; solver_status_ (of message passing alone);
     n_iter_ (of message passing, or rounds if there was none);
     history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
     """
@@ -253,7 +285,7 @@ class BlindCalibration(Factorizer):
 
     matrix: the nominal components (n_components x n_features); the identity if None. eta: how badly they are known: 0.01 is 10% off,
     1 is as much error as truth. The other parameters and attributes are those of DictionaryLearner; components_ come in the
-    order and units of `matrix`.
+    order and units of `matrix`, and scales_ are 1.
     """
 
     def __init__(

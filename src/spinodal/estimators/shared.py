@@ -69,7 +69,7 @@ def start(model: Model, samples: int) -> State:
 
 def advance(model: Model, at: Basis, data: np.ndarray, old: State, step: float = _STEP) -> tuple[State, Belief, Sites]:
     """One iteration: sites moved by the share `step`; the belief it started from, and its cavities."""
-    noise = _noise(model, at, old.codes)
+    noise = noise_of(model, at, old.codes)
     belief = _belief(at, data, noise, old.sites)
     inverse = 1 / belief.variance.mean(axis=1, keepdims=True)
     a, b = inverse - old.sites.tau, belief.mean * inverse - old.sites.nu
@@ -116,11 +116,15 @@ def _infer_block(model: Model, data: np.ndarray) -> Codes:
     for _ in range(_ITERATIONS):
         before = run
         run, belief, cavity = advance(model, at, data, before)
-    found = run.codes
-    return Codes(found.mean / at.norms, found.variance / at.norms**2, found.probability, evidence(belief, before.sites, cavity, found))
+    _, mean, variance, probability, value, width = run.codes
+    slack = variance.mean(axis=1, keepdims=True) / belief.variance.mean(axis=1, keepdims=True)
+    signal_variance = slack * belief.variance @ (at.vectors.T @ at.components) ** 2
+    square = at.norms**2
+    log_density = evidence(belief, before.sites, cavity, run.codes)
+    return Codes(mean / at.norms, variance / square, probability, value / at.norms, width / square, log_density, signal_variance)
 
 
-def _noise(model: Model, at: Basis, codes: Tilted) -> np.ndarray:
+def noise_of(model: Model, at: Basis, codes: Tilted) -> np.ndarray:
     """The noise variance of each sample, with what the uncertainty of the components adds on average."""
     return model.noise + (codes.mean**2 + codes.variance) @ (model.uncertainty.mean(axis=1) / at.norms**2)[:, None]
 
