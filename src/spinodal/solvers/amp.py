@@ -17,12 +17,13 @@ from .data import Data
 from .gauge import gauge_step, has_gauge
 from .learning import LEARNABLE, informed, learn, nothing_learned
 from .messages import Rules, counts_now, free_entropy, update
+from .options import Solver
 from .state import State, first_state, rescaled
 from .variances import STRUCTURES
 
 
 @dataclass(frozen=True)
-class AMP:
+class AMP(Solver):
     """Joint message passing for F and X.
 
     variance: how the variance of y - omega is shared: "row-column" (a value for each signal and atom), "entry" (exact, slower), "scalar"
@@ -102,5 +103,4 @@ class AMP:
         return learn(self.learn, data, state, power, now) if self.learn else state
 
     def cost(self, data: Data, state: State) -> Any:
-        """Minus the Bethe free entropy: what adaptive damping watches."""
         return -free_entropy(self.rules, informed(data, state), rescaled(state))

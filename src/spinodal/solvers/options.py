@@ -1,4 +1,4 @@
-"""Options that the solvers which update one factor at a time share, and what follows from them."""
+"""What every solver with iterations offers, and the options that those which update one factor at a time share."""
 
 from __future__ import annotations
 
@@ -12,8 +12,87 @@ from .state import State, first_state
 from .variances import STRUCTURES
 
 
+class Solver:
+    """What a solver with iterations offers to the one loop that drives them all (`solvers/iterate.py`).
+
+    Solvers are frozen dataclasses of options. `data` is `solvers.data.Data`, which has no truth in it; the state is `solvers.state.State`.
+
+    Examples:
+        One iteration by hand, undamped:
+
+        >>> import jax
+        >>> import spinodal as sp
+        >>> from spinodal.solvers.data import make_data
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=0.05, noise_variance=1e-2)
+        >>> observed = sp.sample(problem, 10, seed=1).observed
+        >>> solver = sp.MUAMP()
+        >>> with jax.enable_x64(True):
+        ...     data = make_data(observed, problem, 10, "noisy", "float64")
+        ...     state = solver.init(data, jax.random.key(0))
+        ...     state = solver.step(data, state, 1.0)
+        >>> state.X.mean.shape
+        (10, 30)
+    """
+
+    def init(self, data: Data, key: Any) -> State:
+        """The state before the first iteration: what the priors and F' say, and without F' a random guess from `key`.
+
+        Examples:
+            >>> import jax
+            >>> import spinodal as sp
+            >>> from spinodal.solvers.data import make_data
+            >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=0.05, noise_variance=1e-2)
+            >>> observed = sp.sample(problem, 10, seed=1).observed
+            >>> with jax.enable_x64(True):
+            ...     data = make_data(observed, problem, 10, "noisy", "float64")
+            ...     state = sp.AMP().init(data, jax.random.key(0))
+            >>> float(abs(state.X.mean).max())  # nothing is known of X yet
+            0.0
+        """
+        raise TypeError(f"{type(self).__name__} must define init(data, key).")
+
+    def step(self, data: Data, state: State, step_size: Any) -> State:
+        """One iteration; `step_size` is the share of the new values, one less the damping.
+
+        Examples:
+            >>> import jax
+            >>> import spinodal as sp
+            >>> from spinodal.solvers.data import make_data
+            >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=0.05, noise_variance=1e-2)
+            >>> observed = sp.sample(problem, 10, seed=1).observed
+            >>> with jax.enable_x64(True):
+            ...     data = make_data(observed, problem, 10, "noisy", "float64")
+            ...     before = sp.MUAMP().init(data, jax.random.key(0))
+            ...     after = sp.MUAMP().step(data, before, 0.5)
+            >>> bool((after.X.variance < before.X.variance).all())
+            True
+        """
+        raise TypeError(f"{type(self).__name__} must define step(data, state, step_size).")
+
+    def cost(self, data: Data, state: State) -> Any:
+        """Minus the Bethe free entropy of the state: what adaptive damping watches, and restarts are compared by.
+
+        Examples:
+            >>> import jax
+            >>> import spinodal as sp
+            >>> from spinodal.solvers.data import make_data
+            >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=0.05, noise_variance=1e-2)
+            >>> observed = sp.sample(problem, 10, seed=1).observed
+            >>> solver = sp.MUAMP()
+            >>> with jax.enable_x64(True):
+            ...     data = make_data(observed, problem, 10, "noisy", "float64")
+            ...     states = [solver.init(data, jax.random.key(0))]
+            ...     for _ in range(3):
+            ...         states.append(solver.step(data, states[-1], 0.5))
+            ...     costs = [float(solver.cost(data, state)) for state in states]
+            >>> costs[-1] < costs[1]
+            True
+        """
+        raise TypeError(f"{type(self).__name__} must define cost(data, state).")
+
+
 @dataclass(frozen=True)
-class Plain:
+class Plain(Solver):
     """Constant damping, no repair, and the start that the priors and F' give. The options are those of AMP."""
 
     variance: str = "row-column"

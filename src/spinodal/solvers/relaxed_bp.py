@@ -20,6 +20,7 @@ from ..errors import check
 from ..priors.base import Moments
 from .data import Data
 from .messages import Rules, expected_nonzeros, free_entropy
+from .options import Solver
 from .state import State, first_state, mix
 from .variances import STRUCTURES
 
@@ -28,7 +29,7 @@ _LEAST_PRECISION = 1e-12
 
 
 @dataclass(frozen=True)
-class RelaxedBP:
+class RelaxedBP(Solver):
     """Belief propagation with Gaussian messages, Eqs. (8)-(11) of KMZ13: the reference for small sizes, M N P messages an iteration."""
 
     damping: float = 0.5
