@@ -35,7 +35,16 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
     components_: np.ndarray
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the components from data (samples x features); NaN is a missing entry."""
+        """Learn the components from data (samples x features); NaN is a missing entry.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.components_.shape, model.status_
+            ((4, 8), 'converged')
+        """
         wanted = self._wanted()
         X = self._validated(X, reset=True)
         nominal = self._nominal(X)
@@ -63,19 +72,56 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Posterior means of the codes (samples x components), given the learned components."""
+        """Posterior means of the codes (samples x components), given the learned components.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.transform(data).shape
+            (160, 4)
+        """
         return self._infer(X, "mean")
 
     def transform_std(self, X: Any) -> np.ndarray:
-        """Posterior standard deviations of the codes."""
+        """Posterior standard deviations of the codes.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> bool((model.transform_std(data) > 0).all())
+            True
+        """
         return np.sqrt(self._infer(X, "variance"))
 
     def transform_support(self, X: Any) -> np.ndarray:
-        """Posterior probabilities that the codes are not zero."""
+        """Posterior probabilities that the codes are not zero.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> bool(0.2 < (model.transform_support(data) > 0.5).mean() < 0.4)
+            True
+        """
         return self._infer(X, "probability")
 
     def inverse_transform(self, X: Any) -> np.ndarray:
-        """Data with these codes: codes @ components_, and the mean_ that was taken off."""
+        """Data with these codes: codes @ components_, and the mean_ that was taken off.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> left = data - model.inverse_transform(model.transform(data))
+            >>> bool(left.var() < 1.5e-2)  # the noise has variance .01
+            True
+        """
         check_is_fitted(self)
         codes = np.asarray(X)
         if codes.ndim != 2 or codes.shape[1] != len(self.components_):
@@ -83,18 +129,49 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         return codes @ self.components_ + self.mean_
 
     def restore(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Samples without noise and with the missing entries filled in, and their standard deviations (codes taken as independent)."""
+        """Samples without noise and with the missing entries filled in, and their standard deviations (codes taken as independent).
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> holes = data.copy()
+            >>> holes[::2, 0] = np.nan
+            >>> values, deviations = model.restore(holes)
+            >>> bool(np.isfinite(values).all()), deviations.shape
+            (True, (160, 8))
+        """
         codes, X = self._codes(X)
         mean, variance = self.inverse_transform(codes.mean), codes.variance @ self.components_**2
         variance += (codes.mean**2 + codes.variance) @ self.components_var_
         return mean.astype(X.dtype), np.sqrt(variance).astype(X.dtype)
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Log of the probability density of each sample under the learned model, in nats: higher is better."""
+        """Log of the probability density of each sample under the learned model, in nats: higher is better.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.score_samples(data).shape
+            (160,)
+        """
         return self._infer(X, "evidence")
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log density of the samples, in nats. On held-out data it compares models with different numbers of components."""
+        """Mean log density of the samples, in nats. On held-out data it compares models with different numbers of components.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.score(data) > model.score(-10 * data)  # such large samples are unlikely
+            True
+        """
         return float(np.mean(self.score_samples(X)))
 
     def _warn_of_work(self, X: np.ndarray, n_components: int) -> None:
@@ -186,23 +263,43 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
 class DictionaryLearner(Factorizer):
     """Bayesian dictionary learning: data = codes @ components_ + noise, nothing known of the components.
 
-    n_components: how many; as many as there are features if None. `score` tells which number is right (see docs/estimators.md).
-    density, noise_variance, slab_mean, slab_variance: share of nonzero codes, variance of the noise, mean and variance of the nonzero
-    codes, in the units of the data; "auto" learns them.
-    center: take the features' means off first (kept in `mean_`).
-    own_density: every sample has a density of its own, near the common one: for data of unequal complexity, such as patches of photographs.
-    n_init: starts, of which the one of best evidence is kept. max_iter, tol: of the message passing (max_iter=0: none, samples are the
-    start). refine_iter: the most rounds of expectation maximisation after it; they make components and parameters fit real data, and are
-    the slower part of a large fit (0 for none).
-    fast: codes of samples without missing entries by vector approximate message passing, tens of times faster and a little less precise.
-    warm_start: fit goes on from the components of the last fit, where they have the right shape, and only refines them.
-    random_state: an int for the same result every time.
-    callback: called as callback(iteration, residual, damping) now and then. verbose: print the same.
+    Args:
+        n_components: how many; as many as there are features if None. `score` tells which number is right (see docs/estimators.md).
+        density: share of nonzero codes; "auto" learns it.
+        noise_variance: variance of the noise, in the units of the data; "auto" learns it.
+        slab_mean: mean of the nonzero codes; "auto" learns it.
+        slab_variance: variance of the nonzero codes; "auto" learns it.
+        own_density: every sample has a density of its own, near the common one: for data of unequal complexity, such as patches of
+            photographs.
+        center: take the features' means off first (kept in `mean_`).
+        n_init: starts, of which the one of best evidence is kept.
+        max_iter: most iterations of the message passing; 0 for none (samples are the start).
+        tol: tolerance of the message passing.
+        refine_iter: the most rounds of expectation maximisation after it; they make components and parameters fit real data, and are the
+            slower part of a large fit (0 for none).
+        fast: codes of samples without missing entries by vector approximate message passing, tens of times faster and a little less
+            precise.
+        warm_start: fit goes on from the components of the last fit, where they have the right shape, and only refines them.
+        random_state: an int for the same result every time.
+        callback: called as callback(iteration, residual, damping) now and then.
+        verbose: print the same.
 
     After fit: components_ (n_components x n_features, of about unit norm) and components_var_, their posterior means and variances;
     density_, noise_variance_, slab_mean_, slab_variance_; status_, converged_; solver_status_ (of message passing alone);
     n_iter_ (of message passing, or rounds if there was none);
     history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
+
+    Examples:
+        Data so small need no message passing before the rounds; leave `max_iter` alone otherwise.
+
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+        >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+        >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+        >>> print(f"{model.density_:.1f} {model.noise_variance_:.2f}")  # learned
+        0.3 0.01
+        >>> model.transform(data).shape
+        (160, 4)
     """
 
     def __init__(
@@ -251,9 +348,21 @@ class DictionaryLearner(Factorizer):
 class BlindCalibration(Factorizer):
     """Dictionary learning around nominal components: `matrix` = (true + sqrt(eta) errors)/sqrt(1 + eta), errors as large as entries.
 
-    matrix: the nominal components (n_components x n_features); the identity if None. eta: how badly they are known: 0.01 is 10% off,
-    1 is as much error as truth. The other parameters and attributes are those of DictionaryLearner; components_ come in the
-    order and units of `matrix`.
+    The other parameters and attributes are those of DictionaryLearner; components_ come in the order and units of `matrix`.
+
+    Args:
+        matrix: the nominal components (n_components x n_features); the identity if None.
+        eta: how badly they are known: 0.01 is 10% off, 1 is as much error as truth.
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, eta=0.1, noise_variance=1e-2)
+        >>> instance = sp.sample(problem, 4, seed=1)
+        >>> data, nominal, true = instance.observed.Y.T, instance.observed.F_prime.T, instance.truth.F.T
+        >>> model = sp.BlindCalibration(nominal, eta=0.1, max_iter=0).fit(data)
+        >>> bool(np.mean((model.components_ - true) ** 2) < np.mean((nominal - true) ** 2) / 3)
+        True
     """
 
     def __init__(

@@ -13,4 +13,18 @@ from .solve import Solution, solve
 # The methods by the names that the command line and the specs of sweeps use.
 METHODS = {"amp": AMP, "relaxed-bp": RelaxedBP, "mu-amp": MUAMP, "big-amp": BiGAMP, "lasso": Lasso}
 
-__all__ = ["AMP", "METHODS", "STATUSES", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "Solver", "Trace", "solve", "solve_on_disk"]
+__all__ = [
+    "AMP",
+    "METHODS",
+    "STATUSES",
+    "BiGAMP",
+    "Lasso",
+    "MUAMP",
+    "Oracle",
+    "RelaxedBP",
+    "Solution",
+    "Solver",
+    "Trace",
+    "solve",
+    "solve_on_disk",
+]
