@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-import spinodal as sp
 from spinodal.sweeps import InProcess, parse_spec
 from spinodal.sweeps.compute import compute
 from spinodal.sweeps.ledger import create
-from spinodal.sweeps.plan import make_plan, problem_of
+from spinodal.sweeps.plan import make_plan
 from spinodal.sweeps.run import run_sweep
 
 # On a CPU a solve takes a tenth of a second and more: fewer are enough to measure.
@@ -58,16 +57,14 @@ class Seconds(NamedTuple):
 
 
 def one_by_one(batches: Any, count: int) -> Seconds:
-    """A solve drawn, solved and scored like the sweep's, by itself."""
+    """A batch of one: a solve drawn, solved and scored like the sweep's, by itself."""
     chosen = [(batch, point) for batch in batches for point in batch.points]
     chosen = chosen[:: max(1, len(chosen) // (count + 1))][: count + 1]
     started = Seconds.now()
     for k, (batch, point) in enumerate(chosen):
         if k == 1:
             started = Seconds.now()  # the first one compiled
-        problem = problem_of(point.numbers, batch.prior)
-        drawn = sp.sample(problem, point.N, seed=point.seed)
-        sp.score(sp.solve(drawn.observed, problem, seed=point.seed).mean, drawn.truth)
+        compute(batch._replace(points=(point,), width=1))
     return Seconds.since(started, len(chosen) - 1)
 
 

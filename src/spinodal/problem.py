@@ -156,8 +156,12 @@ def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) ->
     first = problems[0]
     shape = first.sizes(n), _side_kind(first.eta), float(first.channel.observed_fraction) < 1
     with jax.enable_x64(True):
-        together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, float) for leaf in leaves]), *problems)
-        return jax.tree.map(np.array, _draw_each(together, *shape, jnp.asarray(seeds)))
+        return jax.tree.map(np.array, _draw_each(stacked(problems, float), *shape, np.asarray(seeds)))
+
+
+def stacked(problems: Sequence[Problem], dtype: Any) -> Problem:
+    """Problems of one kind as one, whose numbers have a leading axis. On the host: there are many numbers, and all are small."""
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype) for leaf in leaves]), *problems)
 
 
 @partial(jax.jit, static_argnums=(1, 2, 3))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import InputError, check, check_choice, check_count
 from ..pair import Pair
-from ..problem import Observed, Problem
+from ..problem import Observed, Problem, stacked
 from .amp import AMP
 from .checkpoint import Checkpoint, fingerprint
 from .data import NO_MEANS
@@ -153,8 +153,7 @@ def solve(
                 about = (observed, problems, solver, N, dtype, max_iterations, tolerance, restarts, seeds, start and start.mean)
                 saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
             keys = _keys(jnp.asarray(np.asarray(seeds, dtype=np.int64)), size, restarts)
-            together = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype) for leaf in leaves]), *problems)
-            together = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape[1:])), together)
+            together = jax.tree.map(lambda leaf: jnp.asarray(np.broadcast_to(leaf, (size, *leaf.shape[1:]))), stacked(problems, dtype))
             observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)
             observed, together, keys = placement.columns(observed), placement.everywhere(together), placement.everywhere(keys)
             model = Model(solver, N, matrix, np.dtype(dtype).name, _means_to_remove(solver, problems))

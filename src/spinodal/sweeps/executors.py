@@ -43,12 +43,13 @@ def cores() -> int:
 
 
 class InProcess:
-    """This process. On a CPU a thread for each core, since an iteration keeps hardly more than one busy; on an accelerator one alone."""
+    """This process. On a CPU a thread for each core, since an iteration keeps hardly more than one busy; on an accelerator two, so that
+    one batch is drawn and scored while another is solved."""
 
     def __init__(self, workers: int | None = None) -> None:
         import jax
 
-        self.workers = workers if workers is not None else cores() if jax.default_backend() == "cpu" else 1
+        self.workers = workers if workers is not None else cores() if jax.default_backend() == "cpu" else 2
         check_count("workers", self.workers)
 
     @property
