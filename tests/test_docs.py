@@ -120,7 +120,7 @@ COMMANDS = {command: block for block in BLOCKS if block.language == "sh" for com
 
 
 def only_parsed(command: str) -> bool:
-    return any(command == shlex.join(shlex.split(each)) or command.startswith("spinodal explore") for each in ONLY_PARSED)
+    return command.startswith("spinodal explore") or command in {shlex.join(shlex.split(each)) for each in ONLY_PARSED}
 
 
 def checked_otherwise(command: str) -> bool:
