@@ -42,9 +42,9 @@ def cooled(data: Data, state: State) -> State:
     return state._replace(noise=data.noise + rate.astype(data.Y.dtype) * (state.noise - data.noise))
 
 
-def is_hot(data: Data, state: State) -> Any:
-    """Whether the added noise still matters."""
-    return state.noise - data.noise > _COLD * jnp.median(state.level)
+def is_hot(data: Data, state: State, typical: Any) -> Any:
+    """Whether the added noise still matters beside the typical level."""
+    return state.noise - data.noise > _COLD * typical
 
 
 def first_guess(data: Data, key: Any) -> Moments:

@@ -16,6 +16,7 @@ from ..pair import Pair
 from .annealing import is_hot
 from .data import Data
 from .learning import informed
+from .median import median
 from .state import State
 
 # The level is compared with its running mean, which forgets at this rate, and with itself this many iterations ago.
@@ -92,20 +93,20 @@ def advance(solver: Any, data: Data, run: Progress, written: Any = True) -> Prog
     """One damped iteration with its bookkeeping, in the trace only if `written`."""
     first = run.state.age == 0
     state = solver.step(data, run.state, run.step_size)
-    typical = jnp.median(state.level)
+    typical = median(state.level)
     log_level = jnp.log(typical)
     smoothed = jnp.where(first, log_level + 1, FORGET * run.smoothed + (1 - FORGET) * log_level)
     change = jnp.abs(log_level - smoothed)
     moved = _moved(run, log_level)
     # Nothing settles while the noise level is still falling.
-    hot = is_hot(informed(data, state), state)
+    hot = is_hot(informed(data, state), state, typical)
     change, moved = (jnp.where(hot, jnp.maximum(value, 1), value) for value in (change, moved))
     if state.learned is not None:
         drift = jnp.minimum(state.learned.drift, 1) / _RESTLESS
         change = jnp.where(jnp.isfinite(change), jnp.maximum(change, drift), change)
     best, best_level = run.best, run.best_level
     if best is not None:
-        measured = jnp.median(state.square)
+        measured = median(state.square)
         better = jnp.isfinite(measured) & (measured <= best_level)
         best = jax.tree.map(lambda new, kept: jnp.where(better, new, kept), state, best)
         best_level = jnp.where(better, measured, best_level)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from ..problem import side_information
 from .annealing import is_hot
 from .data import Data
+from .median import median
 from .state import State, data_power
 
 LEARNABLE = ("noise", "rho", "mean", "variance", "eta")
@@ -89,7 +90,7 @@ def learn(names: tuple[str, ...], data: Data, state: State, power: Any, now: Any
     new = {}
     if "noise" in names:
         # The median of a chi-square mean of M terms is 1 - 2/(3 M).
-        ratio = jnp.median(state.square / state.level) / (1 - 2 / (3 * M * jnp.mean(data.seen_by_signal) + 2))
+        ratio = median(state.square / state.level) / (1 - 2 / (3 * M * jnp.mean(data.seen_by_signal) + 2))
         new["noise"] = jnp.maximum(old.noise * ratio, data.rounding)
     nonzeros = jnp.maximum(jnp.sum(state.nonzeros), 1)
     if "rho" in names:
@@ -112,7 +113,7 @@ def learn(names: tuple[str, ...], data: Data, state: State, power: Any, now: Any
     for name, factor in _FASTEST.items():
         if name in new:
             new[name] = jnp.clip(new[name], getattr(old, name) / factor, getattr(old, name) * factor)
-    now &= ~is_hot(data, state) & (nonzeros > 1)
+    now &= ~is_hot(data, state, median(state.level)) & (nonzeros > 1)
     accepted = {name: jnp.where(now & jnp.isfinite(value), value, getattr(old, name)).astype(data.Y.dtype) for name, value in new.items()}
     moved = [jnp.abs(accepted[name] / getattr(old, name) - 1) for name in _FASTEST if name in accepted]
     drift = jnp.where(now, jnp.max(jnp.stack(moved)), state.learned.drift) if moved else jnp.zeros_like(state.learned.drift)

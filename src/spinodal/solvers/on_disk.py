@@ -28,6 +28,7 @@ from .epochs import is_strong
 from .gauge import gauge_step, has_gauge
 from .iterate import FORGET, Trace
 from .learning import parameters
+from .median import median
 from .messages import BOTH, ForMatrix, after_pass, counts_now, one_pass, prepare
 from .runs import Model
 from .solve import WORSE_THAN_NOTHING, Solution, solve
@@ -262,7 +263,7 @@ def _iterate(run: _Run, state: State, max_iterations: int, tolerance: float, pro
     for k in range(max_iterations):
         sums, level, square = run.sweep(state, first=k == 0)
         state = _after(run.model, run.whole, state, sums, run.step_size)
-        typical = float(np.median(level))
+        typical = float(median(jnp.asarray(level)))
         now = float(np.log(typical)) if typical > 0 else float("nan")
         smoothed = now + 1 if k == 0 else FORGET * smoothed + (1 - FORGET) * now
         change = abs(now - smoothed)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from ..priors.base import Moments
 from .annealing import heated
 from .data import Data
+from .median import median, quantile
 from .offsets import centred, first_offsets, without_offsets
 from .state import State, data_power, rescaled, unknown_signals
 
@@ -64,7 +65,7 @@ def checks(data: Data, state: State) -> Checks:
     copies = copied_atoms(state)
     mixed, axes = mixed_atoms(data, state)
     restart = copies
-    explained = jnp.median(state.square) < _NOISES * data.noise + _SHARE * data_power(data)
+    explained = median(state.square) < _NOISES * data.noise + _SHARE * data_power(data)
     trouble = ~jnp.all(jnp.isfinite(state.F.mean)) | (missing.count > 0) | jnp.any(mixed) | ~explained
     rho = data.prior.X.density()
     if rho is not None:
@@ -109,7 +110,7 @@ def _rank(values: Any) -> Any:
 def missing_atoms(data: Data, state: State) -> Missing:
     """Directions that the residuals of unsettled signals share: all that use an atom nobody has found yet are left with it."""
     M, N, _ = data.sizes
-    unsettled = state.square > _UNSETTLED * jnp.quantile(state.square, 0.25)
+    unsettled = state.square > _UNSETTLED * quantile(state.square, 0.25)
     F, X = centred(state.F.mean, data.centre.F), centred(state.X.mean, data.centre.X)
     left = without_offsets(state.offset, data.Y) - F @ X / jnp.asarray(N**0.5, data.Y.dtype)
     left = jnp.where(jnp.isfinite(left), left if data.mask is None else left * data.mask, 0)
