@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint docs bench clean
 
 demo: $(STAMP)
 	$(BIN)/spinodal demo --out out
@@ -16,9 +16,13 @@ test-slow: $(STAMP)
 	$(BIN)/python -m pytest tests -m slow
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples tools
+	$(BIN)/ruff format --check src tests benchmarks examples tools
 	$(BIN)/mypy
+
+# The theme's advertisement of other software is not a warning of ours.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Without the other dictionary learners (no wheel for this platform, say) the benchmark goes on and says so.
 bench: $(STAMP)
@@ -31,4 +35,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) out site

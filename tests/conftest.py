@@ -20,6 +20,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 LONGEST = (
     "test_checks.py",
     "test_docs.py",
+    "test_docstrings.py",
     "test_relatives.py",
     "test_dictionary.py",
     "test_models.py",

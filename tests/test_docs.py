@@ -1,13 +1,22 @@
-"""The documentation is kept true: the equations' table, and the code that readers will paste."""
+"""The documentation is kept true: the equations' table, every fenced block that readers will paste, and the links."""
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
+import tomllib
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+import typer
+from markdown.extensions.toc import slugify
+
+from conftest import Done
 
 ROOT = Path(__file__).parent.parent
 # The paper numbers 26 equations.
@@ -60,29 +69,187 @@ def test_no_source_cites_an_equation_that_the_table_gives_to_another() -> None:
         assert cited(path.read_text()) <= allowed | ({1, 2, 3} if module == "spinodal.problem" else set()), path
 
 
-def code_blocks(document: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Python that is read but not run, by a line of it, and why.
+ONLY_READ = {"from dask_jobqueue import SLURMCluster": "needs a cluster with SLURM, and dask-jobqueue, which nothing else here does"}
+# Commands of which only the words and options are checked, and why.
+ONLY_PARSED = {
+    "spinodal reproduce all --fast --out out": "takes minutes: a slow test runs it, and `reproduce fig3` stands for it here",
+    "spinodal sweep run amp.toml --out sweep --executor dask --workers 4": "starts four workers: tests/sweeps/test_cluster.py does that",
+    "spinodal sweep run amp.toml --out sweep --scheduler tcp://10.0.0.1:8786": "needs a scheduler at that address",
+    "spinodal explore": "serves pages until it is stopped: its own tests start it",
+}
+# The spec in docs/cluster.md made small, so that the commands after it take seconds: what is replaced by what.
+SMALLER_SPEC = {
+    "instances = 4": "instances = 1",
+    "N = [50, 100]": "N = 10",
+    "max_iterations = 2000": "max_iterations = 20",
+    'pi = { from = 1.0, to = 10.0, count = 8, scale = "log" }': "pi = 3.0",
+    "eta = [0.1, 1.0, inf]": "eta = 0.05",
+}
 
 
-PAGES = ("priors", "solvers", "dictionary-learning", "your-data", "estimators", "cluster")
+class Block(NamedTuple):
+    """A fenced block: its page, the line it starts at, what its fence says, and its text."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a block of shell, without comments; in a console, those after the prompt."""
+        lines = self.text.replace("\\\n", " ").splitlines()
+        if self.language == "console":
+            lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        return [words for line in lines if (words := shlex.join(shlex.split(line, comments=True)))]
 
 
-@pytest.mark.parametrize("document", ["README.md", *(f"docs/{page}.md" for page in PAGES)])
-def test_python_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def blocks_of(path: Path) -> list[Block]:
+    text = path.read_text()
+    found = re.finditer(r"^( *)(```+|~~~+) *([^\n]*)\n(.*?)^\1\2 *$", text, flags=re.MULTILINE | re.DOTALL)
+    return [Block(str(path.relative_to(ROOT)), 1 + text.count("\n", 0, each.start()), each[3].strip(), each[4]) for each in found]
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+PYTHON = {
+    page: [block for block in BLOCKS if (block.language, block.page) == ("python", page)] for page in {block.page for block in BLOCKS}
+}
+COMMANDS = {command: block for block in BLOCKS if block.language == "sh" for command in block.commands}
+
+
+def only_parsed(command: str) -> bool:
+    return command.startswith("spinodal explore") or command in {shlex.join(shlex.split(each)) for each in ONLY_PARSED}
+
+
+def checked_otherwise(command: str) -> bool:
+    """Whether a command that is not ours names things that exist: a target of make, extras or dependencies that are declared, a script."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    match shlex.split(command):
+        case ["make", *targets]:
+            known = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+            return known is not None and bool(targets) and set(targets) <= set(known[1].split())
+        case ["pip", "install", wanted]:
+            name, extra = re.fullmatch(r"([\w-]+)(?:\[([\w-]+)\])?", wanted).groups()  # type: ignore[union-attr]
+            if name == "spinodal":
+                return extra is None or extra in project["optional-dependencies"]
+            return any(re.match(rf"{name}\b", each) for each in project["dependencies"])
+        case ["python", script, *_]:
+            return (ROOT / script).is_file()
+    return False
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}:{block.line}")
+def test_every_block_is_run_or_checked_by_a_test(block: Block) -> None:
+    """Nothing goes unclassified: a block of another kind, or a command that nobody checks, fails here."""
+    if block.language == "toml":
+        from spinodal.sweeps import parse_spec
+
+        parse_spec(block.text)
+    elif block.language in ("sh", "console"):
+        assert block.commands
+        for command in block.commands:
+            assert command.startswith("spinodal ") or checked_otherwise(command), f"what is {command!r}?"
+    else:
+        assert block.language == "python", f"what is a block of {block.language!r}?"
+        ast.parse(block.text)
+
+
+def test_what_is_not_run_is_there() -> None:
+    """Exceptions that no page needs are gone, and one block is excepted by each."""
+    for line in ONLY_READ:
+        assert [block.page for block in BLOCKS if line in block.text] == ["docs/cluster.md"]
+    for command in ONLY_PARSED.keys() - {"spinodal explore"}:
+        assert shlex.join(shlex.split(command)) in COMMANDS
+
+
+@pytest.mark.parametrize("page", sorted(page for page, blocks in PYTHON.items() if blocks))
+def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each block by itself, as pasted."""
     monkeypatch.chdir(tmp_path)
-    blocks = code_blocks(document)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, document, "exec", dont_inherit=True), {"__name__": "__main__"})
+    for block in PYTHON[page]:
+        if not any(line in block.text for line in ONLY_READ):
+            exec(compile(block.text, f"{page}:{block.line}", "exec", dont_inherit=True), {"__name__": "__main__"})
     printed = capsys.readouterr().out.split()
-    if document == "README.md":
+    if page == "README.md":
         # What the comments beside the code promise.
         assert printed[0] == "hard"
         assert float(printed[1]) == pytest.approx(5 / 3)
         assert printed[2].startswith("3.58361")
+        assert "converged 138" in " ".join(printed)
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """Where readers stand: with measurements of their own, and the spec of the guide, made small."""
+    import spinodal as sp
+
+    problem = sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.1, noise_variance=1e-8)
+    np.savetxt(tmp_path / "measurements.csv", sp.sample(problem, 40, seed=1).observed.Y, delimiter=",")
+    [spec] = [block.text for block in BLOCKS if block.language == "toml"]
+    for old, new in SMALLER_SPEC.items():
+        assert old in spec
+        spec = spec.replace(old, new)
+    (tmp_path / "amp.toml").write_text(spec)
+    return tmp_path
+
+
+def test_commands_run(spinodal_command: Callable[..., Done], workplace: Path) -> None:
+    """Every command of every page, once, in the order of the pages; files that it is told to write are there after it."""
+    run = [command for command in COMMANDS if command.startswith("spinodal ") and not only_parsed(command)]
+    for command in [*run, "spinodal reproduce fig3 --fast --out out"]:
+        words = shlex.split(command)[1:]
+        done = spinodal_command(*words)
+        assert done.code == 0, f"{command}: {done.err}"
+        for option in ("--out", "--report"):
+            if option in words:
+                assert (workplace / words[words.index(option) + 1]).exists(), command
+    assert "hard" in spinodal_command(*["theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "1e-6"]).out
+
+
+@pytest.mark.slow
+def test_commands_that_take_minutes_run(spinodal_command: Callable[..., Done], tmp_path: Path) -> None:
+    done = spinodal_command(*["reproduce", "all", "--fast", "--out", "out"])
+    assert done.code == 0, done.err
+    assert len(list((tmp_path / "out").glob("*.png"))) >= 4
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if only_parsed(command)])
+def test_commands_that_are_not_run_have_the_right_words(command: str) -> None:
+    from spinodal.cli.app import app
+
+    node: Any = typer.main.get_command(app)
+    words = shlex.split(command)[1:]
+    while hasattr(node, "commands"):
+        node, words = node.commands[words[0]], words[1:]
+    node.make_context("spinodal", words)
+
+
+def test_consoles_show_what_is_printed(spinodal_command: Callable[..., Done], tmp_path: Path) -> None:
+    """The one console there is shows a file being refused: line 7, column 3 is no number."""
+    [block] = [block for block in BLOCKS if block.language == "console"]
+    rows = [["1.5"] * 4 for _ in range(8)]
+    rows[6][2] = "n.d."
+    (tmp_path / "measurements.csv").write_text("\n".join(map(",".join, rows)))
+    [command] = block.commands
+    done = spinodal_command(*shlex.split(command)[1:])
+    assert done.code == 2
+    assert (done.out + done.err).split() == block.text.split("\n", 1)[1].split()
+
+
+def test_links_lead_somewhere() -> None:
+    """Also those from the README, and to headings. Pages of the gallery are made from the examples when the site is built."""
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text()):
+            there = (page.parent / target).resolve() if target else page
+            made = there.parent.name == "gallery" and (ROOT / "examples" / f"{there.stem}.py").is_file()
+            assert made or there.exists(), f"{page.name} links to {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.*)$", there.read_text(), flags=re.MULTILINE)
+                assert anchor in {slug(heading) for heading in headings}, f"{page.name} links to {target}#{anchor}"
+
+
+def slug(heading: str) -> str:
+    """The address of a heading, as the site has it."""
+    return slugify(re.sub(r"[`*]|\[|\]\([^)]*\)", "", heading), "-")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,3 +56,13 @@ def test_calibration_takes_off_most_of_what_the_nominal_matrix_costs() -> None:
     # Of the median signal: a few have more nonzeros than can be found from so few measurements, with any matrix.
     errors = {name: np.median(values) for name, values in example("calibration").compare(60, 480, 0).items()}
     assert errors["true"] < errors["calibrated"] < errors["nominal"] / 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["digits", "photograph"])
+def test_examples_that_the_gallery_does_not_run(name: str, tmp_path: Path) -> None:
+    """As their pages say to call them."""
+    out = tmp_path / "digits.png" if name == "digits" else tmp_path
+    done = subprocess.run([sys.executable, str(EXAMPLES / f"{name}.py"), "--out", str(out)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{name}.png").is_file()

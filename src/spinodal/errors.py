@@ -8,7 +8,15 @@ import numpy as np
 
 
 class InputError(ValueError):
-    """An argument that can't be used; the message names it, what was given and what is accepted."""
+    """An argument that can't be used; the message names it, what was given and what is accepted.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> sp.GaussBernoulli(rho=1.5)
+        Traceback (most recent call last):
+            ...
+        spinodal.errors.InputError: rho must be a number in (0, 1), but 1.5 was given.
+    """
 
 
 def _is_concrete(value: Any) -> bool:

@@ -8,7 +8,14 @@ Value = TypeVar("Value")
 
 
 class Pair(NamedTuple, Generic[Value]):
-    """Two things of one kind: one for the matrix F, one for the signals X."""
+    """Two things of one kind: one for the matrix F, one for the signals X.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> prior = sp.Pair(F=sp.Gaussian(), X=sp.Laplace())
+        >>> prior.X
+        Laplace(scale=1.0)
+    """
 
     F: Value
     X: Value

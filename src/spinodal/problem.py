@@ -24,6 +24,12 @@ class Problem:
 
     `eta` is how badly F is known: F' = (F + sqrt(eta) W)/sqrt(1 + eta) is given, W standard normal.
     eta = 0 is a known matrix (compressed sensing), eta = inf is dictionary learning (no F' at all).
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem(alpha=0.5, pi=4.0, prior=sp.Pair(F=sp.Gaussian(), X=sp.Laplace()), channel=sp.GaussianNoise(0.1), eta=0.1)
+        >>> problem.sizes(100)
+        (50, 100, 400)
     """
 
     alpha: Any
@@ -50,21 +56,51 @@ class Problem:
     def sparse(
         cls, *, alpha: float, pi: float, rho: float, eta: float = np.inf, noise_variance: float = 0.0, observed_fraction: float = 1.0
     ) -> Problem:
-        """The paper's problem: standard Gaussian F, Gauss-Bernoulli X of density rho and unit slab variance."""
+        """The paper's problem: standard Gaussian F, Gauss-Bernoulli X of density rho and unit slab variance.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+            >>> problem.prior.X
+            GaussBernoulli(rho=0.2, mean=0.0, variance=1.0)
+        """
         channel = GaussianNoise(noise_variance, observed_fraction)
         return cls(alpha=alpha, pi=pi, prior=Pair(F=Gaussian(), X=GaussBernoulli(rho)), channel=channel, eta=eta)
 
     def replace(self, **changes: Any) -> Problem:
-        """A copy with some fields changed."""
+        """A copy with some fields changed.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2).replace(pi=5.0).pi
+            5.0
+        """
         return replace(self, **changes)
 
     def sizes(self, n: int) -> tuple[int, int, int]:
-        """(M, N, P) of an instance with N = n."""
+        """(M, N, P) of an instance with N = n.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2).sizes(100)
+            (50, 100, 300)
+        """
         return max(1, round(float(self.alpha) * n)), n, max(1, round(float(self.pi) * n))
 
 
 class Observed(NamedTuple):
-    """What a solver may see: Y (M x P), F' (M x N; None at eta = inf), mask (M x P of bools; None when all is observed)."""
+    """What a solver may see: Y (M x P), F' (M x N; None at eta = inf), mask (M x P of bools; None when all is observed).
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+
+        Your own measurements, without F' and complete:
+
+        >>> Y = np.random.default_rng(0).normal(size=(10, 50))
+        >>> sp.Observed(Y, None, None).Y.shape
+        (10, 50)
+    """
 
     Y: Any
     F_prime: Any
@@ -72,7 +108,15 @@ class Observed(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One draw of a problem: the observed part, and the truth to score against."""
+    """One draw of a problem: the observed part, and the truth to score against.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> instance.observed.Y.shape, instance.observed.F_prime.shape, instance.truth.X.shape
+        ((12, 120), (12, 20), (20, 120))
+    """
 
     observed: Observed
     truth: Pair[Any]
@@ -87,6 +131,13 @@ def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> 
     """Draw F, X, F' and Y with N = n from a seed, Eqs. (1)-(3) of KMZ13, as NumPy float64; with `batch`, stacked along a first axis.
 
     Instance k of a batch is the same draw whatever the batch size. Unobserved entries of Y are NaN.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> instance.observed.Y.shape, instance.truth.F.shape
+        ((12, 120), (12, 20))
     """
     check_count("n", n, 1)
     check_count("seed", seed, 0)

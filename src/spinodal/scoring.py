@@ -21,6 +21,14 @@ class Score(NamedTuple):
 
     `angle` holds 1 - cos^2 between each true atom and the one matched to it; `atoms_recovered` the fraction below a threshold; `signals`
     the error of each signal (column of X) after order, signs and scales were fitted.
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> truth = sp.Pair(F=np.eye(3), X=np.eye(3))
+        >>> found = sp.score(sp.Pair(F=-np.eye(3)[:, ::-1], X=-np.eye(3)[::-1]), truth)  # other order and signs
+        >>> found.atoms_recovered, found.mse_aligned
+        (1.0, Pair(F=0.0, X=0.0))
     """
 
     mse: Pair[float]
@@ -32,7 +40,18 @@ class Score(NamedTuple):
 
 
 def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED) -> Score:
-    """Compare means of F (M x N) and X (N x P) with the truth. The estimate may have more or fewer atoms than the truth."""
+    """Compare means of F (M x N) and X (N x P) with the truth. The estimate may have more or fewer atoms than the truth.
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> truth = sp.Pair(F=np.eye(3), X=np.eye(3))
+        >>> found = sp.score(sp.Pair(F=2 * np.eye(3), X=np.eye(3) / 2), truth)  # other scales
+        >>> found.mse_scaled
+        Pair(F=0.0, X=0.0)
+        >>> print(f"{found.mse.F:.4f}")  # without that
+        0.3333
+    """
     F, X, F0, X0 = (np.asarray(value, dtype=float) for value in (*estimate, *truth))
     if F.shape[0] != F0.shape[0] or X.shape[1] != X0.shape[1]:
         raise InputError(
@@ -71,6 +90,12 @@ def scale_floor(problem: Problem, n: int) -> float:
     """Error on F that the undetermined scale of each atom leaves at size N = n: 1/(M/eta + 2 M + 2 rho P) for unit variances.
 
     Only the priors and F' fix the scale k of an atom; this is the variance of log k given everything else, times the power of F.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=0.1)
+        >>> print(f"{sp.scale_floor(problem, 100):.2e}")
+        1.43e-03
     """
     M, _, P = problem.sizes(n)
     power = float(problem.prior.F.second_moment())
@@ -85,6 +110,13 @@ def with_free_scales(solution: Any, problem: Problem) -> Pair[np.ndarray]:
 
     `solve` reports variances given the scales, for errors after the scales were fitted to the truth; these are for raw errors. The
     variance of log k is that of `scale_floor`: Gaussian F, spike-and-slab X.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> solution = sp.solve(sp.sample(problem, 20, seed=1).observed, problem)
+        >>> bool((sp.with_free_scales(solution, problem).F > solution.variance.F).all())
+        True
     """
     mean, variance = solution.mean, solution.variance
     share = scale_floor(problem, np.shape(mean.F)[-1]) / float(problem.prior.F.second_moment())
@@ -103,6 +135,15 @@ def calibration(mean: Any, variance: Any, truth: Any, *, bins: int = 12) -> Cali
     """Reported variances against actual squared errors. Entries are sorted by reported variance into bins of equal total variance.
 
     So every bin expects the same sum of squared errors, and none rests on a few rare events.
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> rng = np.random.default_rng(0)
+        >>> variance = rng.uniform(0.5, 2.0, 10_000)
+        >>> bins = sp.calibration(np.zeros(10_000), variance, np.sqrt(variance) * rng.normal(size=10_000), bins=4)
+        >>> (bins.actual / bins.reported).round(1)  # honest variances
+        array([1., 1., 1., 1.])
     """
     reported, actual = np.ravel(variance).astype(float), np.ravel((np.asarray(mean) - np.asarray(truth)) ** 2)
     order = np.argsort(reported)

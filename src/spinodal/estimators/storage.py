@@ -19,7 +19,18 @@ class Storable:
     """`save` and `load` for estimators: parameters and fitted attributes come back exactly. A callback is not kept."""
 
     def save(self, path: str | Path) -> None:
-        """Write the estimator to a .npz file."""
+        """Write the estimator to a .npz file.
+
+        Examples:
+            >>> from pathlib import Path
+            >>> import tempfile
+            >>> import spinodal as sp
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = Path(folder, "model.npz")
+            ...     sp.DictionaryLearner(5, density=0.1).save(path)
+            ...     print(sp.DictionaryLearner.load(path))
+            DictionaryLearner(density=0.1, n_components=5)
+        """
         header: dict[str, Any] = {"class": type(self).__name__, "plain": {}, "arrays_of": {}}
         arrays: dict[str, np.ndarray] = {}
         for name, value in vars(self).items():
@@ -39,7 +50,18 @@ class Storable:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read an estimator that `save` wrote."""
+        """Read an estimator that `save` wrote.
+
+        Examples:
+            >>> from pathlib import Path
+            >>> import tempfile
+            >>> import spinodal as sp
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = Path(folder, "model.npz")
+            ...     sp.BlindCalibration(eta=0.01).save(path)
+            ...     print(sp.BlindCalibration.load(path).eta)
+            0.01
+        """
         try:
             with np.load(path, allow_pickle=False) as file:
                 stored = {name: file[name] for name in file.files}

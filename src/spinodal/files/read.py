@@ -28,7 +28,20 @@ _NO_ACCIDENT = 10
 
 
 class Measurements(NamedTuple):
-    """What was read: the observed part, the true F and X (None unless the file has both), and rho, delta, eta where it says them."""
+    """What was read: the observed part, the true F and X (None unless the file has both), and rho, delta, eta where it says them.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "data.npz")
+        ...     np.savez(path, Y=np.arange(12.0).reshape(3, 4), rho=0.1)
+        ...     measured = sp.read_measurements(path)
+        >>> float(measured.parameters["rho"]), measured.truth
+        (0.1, None)
+    """
 
     observed: Observed
     truth: Pair[np.ndarray] | None
@@ -48,6 +61,19 @@ def read_measurements(path: str | Path, *, array: str | None = None, transpose: 
     Files with named arrays may also hold F_prime, mask, and the truth F and X. Y is the array of that name, the one called `array`, or
     the only matrix there is. With `transpose` all of them are turned: signals are rows of Y. Missing entries (empty or NaN) become the
     mask, except in .npz and .mat files, which must say so with a mask. Rows and columns are counted from 1 in complaints.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import tempfile
+        >>> import spinodal as sp
+        >>> lines = ["1.0, 2.0, NA", "0.5, 1.5, 3.0"]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table = Path(folder, "data.csv")
+        ...     _ = table.write_text(chr(10).join(lines))
+        ...     observed = sp.read_measurements(table).observed
+        >>> observed.mask
+        array([[ True,  True, False],
+               [ True,  True,  True]])
     """
     path = Path(path)
     kind = path.suffix.lower()

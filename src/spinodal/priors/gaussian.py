@@ -28,7 +28,13 @@ def gaussian_log_evidence(mean: Any, variance: Any, a: Any, u: Any) -> Any:
 
 @dataclass(frozen=True)
 class Gaussian(Prior):
-    """Normal distribution."""
+    """Normal distribution.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> float(sp.Gaussian(mean=1.0, variance=2.0).mmse(0.5))  # 1/(1/2 + .5)
+        1.0
+    """
 
     mean: Any = 0.0
     variance: Any = 1.0
@@ -67,7 +73,14 @@ class Gaussian(Prior):
 
 @dataclass(frozen=True)
 class GaussBernoulli(Prior):
-    """Zero with probability 1 - rho, else normal with the given mean and variance: Eq. (1) of KMZ13."""
+    """Zero with probability 1 - rho, else normal with the given mean and variance: Eq. (1) of KMZ13.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> prior = sp.GaussBernoulli(0.2, mean=1.0)
+        >>> prior.density(), prior.second_moment()
+        (0.2, 0.4)
+    """
 
     rho: Any
     mean: Any = 0.0
@@ -100,7 +113,6 @@ class GaussBernoulli(Prior):
         return (1 - self.rho) / self.rho * root * jnp.exp(jnp.minimum(exponent, largest))
 
     def slab_probability(self, a: Any, b: Any) -> Any:
-        """Posterior probability that the entry is not zero."""
         return 1 / (1 + self._odds_against(a, b))
 
     def posterior(self, a: Any, b: Any) -> Moments:
@@ -110,7 +122,14 @@ class GaussBernoulli(Prior):
         return Moments(value / whole, (self.variance + value * (against * value / whole)) / whole)
 
     def posterior_and_slab(self, a: Any, b: Any) -> tuple[Moments, Any]:
-        """`posterior` and `slab_probability` with one root, one exponential and one division: all else is quick in double precision."""
+        """`posterior` and `slab_probability` with one root, one exponential and one division: all else is quick in double precision.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> _, slab = sp.GaussBernoulli(0.1).posterior_and_slab(10.0, 8.0)
+            >>> print(f"{float(slab):.3f}")
+            0.381
+        """
         spread = 1 + a * self.variance
         root = jax.lax.rsqrt(spread)
         shrink = root**2
@@ -135,7 +154,13 @@ class GaussBernoulli(Prior):
 
 @dataclass(frozen=True)
 class Rademacher(Prior):
-    """+scale or -scale with equal probability."""
+    """+scale or -scale with equal probability.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> print(f"{float(sp.Rademacher().posterior(1.0, 2.0).mean):.4f}")  # tanh(b)
+        0.9640
+    """
 
     scale: Any = 1.0
 
@@ -170,7 +195,17 @@ class Rademacher(Prior):
 
 @dataclass(frozen=True)
 class Mixture(Prior):
-    """Finite mixture of normal distributions; a component of zero variance is a point."""
+    """Finite mixture of normal distributions; a component of zero variance is a point.
+
+    Examples:
+        >>> import spinodal as sp
+
+        Zero or one, the latter with probability .2:
+
+        >>> prior = sp.Mixture(weights=[0.8, 0.2], means=[0.0, 1.0], variances=[0.0, 0.0])
+        >>> print(f"{float(prior.density()):.1f} {prior.dimension()}")
+        0.2 0.0
+    """
 
     weights: Any
     means: Any

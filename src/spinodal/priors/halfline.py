@@ -58,7 +58,13 @@ def cut_moments(t: Any) -> Moments:
 
 @dataclass(frozen=True)
 class Laplace(Prior):
-    """Density exp(-|x|/scale)/(2 scale)."""
+    """Density exp(-|x|/scale)/(2 scale).
+
+    Examples:
+        >>> import spinodal as sp
+        >>> sp.Laplace(scale=2.0).moments()
+        Moments(mean=0.0, variance=8.0)
+    """
 
     scale: Any = 1.0
 
@@ -115,7 +121,14 @@ class Laplace(Prior):
 
 @dataclass(frozen=True)
 class NonnegativeGaussBernoulli(Prior):
-    """Zero with probability 1 - rho, else |x| of a centred normal with the given variance (a half-normal slab)."""
+    """Zero with probability 1 - rho, else |x| of a centred normal with the given variance (a half-normal slab).
+
+    Examples:
+        >>> import spinodal as sp
+        >>> prior = sp.NonnegativeGaussBernoulli(0.3)
+        >>> prior.density(), prior.second_moment()
+        (0.3, 0.3)
+    """
 
     rho: Any
     variance: Any = 1.0
@@ -140,7 +153,6 @@ class NonnegativeGaussBernoulli(Prior):
         return jnp.logaddexp(jnp.log1p(-self.rho) - u**2 / 2, slab)
 
     def slab_probability(self, a: Any, b: Any) -> Any:
-        """Posterior probability that the entry is not zero."""
         return jax.nn.sigmoid(jnp.log(self.rho) - jnp.log1p(-self.rho) + self._slab(a, b)[2])
 
     def posterior(self, a: Any, b: Any) -> Moments:

@@ -17,23 +17,37 @@ from .data import Data
 from .gauge import gauge_step, has_gauge
 from .learning import LEARNABLE, informed, learn, nothing_learned
 from .messages import Rules, counts_now, free_entropy, update
+from .options import Solver
 from .state import State, first_state, rescaled
 from .variances import STRUCTURES
 
 
 @dataclass(frozen=True)
-class AMP:
+class AMP(Solver):
     """Joint message passing for F and X.
 
-    variance: how the variance of y - omega is shared: "row-column" (a value for each signal and atom), "entry" (exact, slower), "scalar"
-    (the paper's).
-    damping: weight of the old value, or "adaptive": raised when the Bethe free entropy falls, lowered while it rises.
-    residual_floor: the variance used is at least this share of the measured one. measured_variance: use the measured one alone.
-    clip_gains, gauge, remove_means: see the module.
-    anneal: iterations of slow cooling from a noise level near the data's power at the start; 0 for the known level always, also after
-    repairs; None for the known level at the start with F', and a short cooling without.
-    learn: parameters to learn on the way, any of "noise", "rho", "mean", "variance" (of the slab of X) and "eta", from the given ones on.
-    repair: look for duplicated, unused or overused atoms when the iterations have settled, and start those again.
+    Args:
+        variance: how the variance of y - omega is shared: "row-column" (a value for each signal and atom), "entry" (exact, slower),
+            "scalar" (the paper's).
+        damping: weight of the old value, or "adaptive": raised when the Bethe free entropy falls, lowered while it rises.
+        residual_floor: the variance used is at least this share of the measured one.
+        measured_variance: use the measured one alone.
+        clip_gains: keep the Onsager gains in [0, 1].
+        gauge: hold each atom's scale at its posterior mode.
+        remove_means: take prior means that are not zero off first.
+        anneal: iterations of slow cooling from a noise level near the data's power at the start; 0 for the known level always, also
+            after repairs; None for the known level at the start with F', and a short cooling without.
+        learn: parameters to learn on the way, any of "noise", "rho", "mean", "variance" (of the slab of X) and "eta", from the given
+            ones on.
+        repair: look for duplicated, unused or overused atoms when the iterations have settled, and start those again.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> solution = sp.solve(instance.observed, problem, sp.AMP(damping=0.5))
+        >>> str(solution.status), sp.AMP(learn=("noise", "rho")).learn
+        ('converged', ('noise', 'rho'))
     """
 
     variance: str = "row-column"
@@ -64,7 +78,13 @@ class AMP:
 
     @classmethod
     def as_printed(cls, damping: float = 0.0) -> AMP:
-        """The paper's algorithm: one measured variance, no clipping, no gauge, no repair, means left in."""
+        """The paper's algorithm: one measured variance, no clipping, no gauge, no repair, means left in.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.AMP.as_printed().variance
+            'scalar'
+        """
         return cls("scalar", damping, 0.0, True, clip_gains=False, gauge=False, remove_means=False, anneal=0, repair=False)
 
     @property
@@ -102,5 +122,4 @@ class AMP:
         return learn(self.learn, data, state, power, now) if self.learn else state
 
     def cost(self, data: Data, state: State) -> Any:
-        """Minus the Bethe free entropy: what adaptive damping watches."""
         return -free_entropy(self.rules, informed(data, state), rescaled(state))

@@ -23,7 +23,15 @@ from .state import State, rescaled
 
 @dataclass(frozen=True)
 class BiGAMP(Plain):
-    """Message passing for X and F by turns. The options are those of AMP."""
+    """Message passing for X and F by turns. The options are those of AMP.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> str(sp.solve(instance.observed, problem, sp.BiGAMP()).status)
+        'converged'
+    """
 
     gauge: bool = True
 

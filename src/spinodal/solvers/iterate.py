@@ -32,7 +32,16 @@ STATUSES = ("max_iterations", "converged", "diverged", "degenerate")
 
 
 class Trace(NamedTuple):
-    """Per iteration: mean squared residual, typical variance level (median over signals), damping, change of the level."""
+    """Per iteration: mean squared residual, typical variance level (median over signals), damping, change of the level.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> trace = sp.solve(instance.observed, problem).trace
+        >>> bool(trace.level[-1] < trace.level[0])
+        True
+    """
 
     residual: Any
     level: Any

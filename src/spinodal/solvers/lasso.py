@@ -20,8 +20,19 @@ _VANISHING = 1e-7
 class Lasso:
     """l1-penalized least squares for each signal (scikit-learn's LARS), F fixed at its mean given F'.
 
-    penalty: weight of |x|_1 beside half the squared residual; the universal sqrt(2 noise log N) (per unit-norm column), at least
-    vanishing, if left out. l1 gives no uncertainty: the prior's variance of X is reported.
+    l1 gives no uncertainty: the prior's variance of X is reported.
+
+    Args:
+        penalty: weight of |x|_1 beside half the squared residual; the universal sqrt(2 noise log N) (per unit-norm column), at least
+            vanishing, if left out.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> solution = sp.solve(instance.observed, problem, sp.Lasso())
+        >>> bool((solution.mean.X == 0).mean() > 0.5)
+        True
     """
 
     penalty: float | None = None
@@ -31,6 +42,20 @@ class Lasso:
             check_nonnegative("penalty", self.penalty)
 
     def estimate(self, observed: Observed, problem: Problem) -> Any:
+        """The signals, as `solve` returns them, from observed arrays with a leading axis.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> instance = sp.sample(problem, 20, seed=1)
+
+            A leading axis for the batch, as `solve` passes it:
+
+            >>> observed = sp.Observed(instance.observed.Y[None], instance.observed.F_prime[None], None)
+            >>> sp.Lasso().estimate(observed, problem).mean.X.shape
+            (1, 20, 120)
+        """
         try:
             from sklearn.linear_model import LassoLars
         except ImportError:
@@ -58,11 +83,33 @@ class Lasso:
 @dataclass(frozen=True, eq=False)
 class Oracle:
     """The floor: posterior mean of X given the true matrix and the true support (Gaussian slab). It is told the truth, so it is not a
-    method."""
+    method.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> solution = sp.solve(instance.observed, problem, sp.Oracle(instance.truth))
+        >>> bool(((solution.mean.X != 0) == (instance.truth.X != 0)).all())
+        True
+    """
 
     truth: Pair[Any]
 
     def estimate(self, observed: Observed, problem: Problem) -> Any:
+        """The signals given the truth, as `solve` returns them, from observed arrays with a leading axis.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> instance = sp.sample(problem, 20, seed=1)
+
+            A leading axis for the batch, as `solve` passes it:
+
+            >>> observed = sp.Observed(instance.observed.Y[None], instance.observed.F_prime[None], None)
+            >>> sp.Oracle(instance.truth).estimate(observed, problem).mean.X.shape
+            (1, 20, 120)
+        """
         F, X0 = (np.asarray(value, dtype=float) for value in self.truth)
         if F.ndim == 2:
             F, X0 = F[None], X0[None]

@@ -68,6 +68,16 @@ def solve_on_disk(
     X is written to X_mean.npy and X_variance.npy in `directory`, and the solution's are those files, mapped. `block` signals are in memory
     at a time; left out, as many as a quarter of the memory holds. The free entropy is not computed (-inf), and the solver must be an AMP of
     constant damping that learns no parameters.
+
+    Examples:
+        >>> import tempfile
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     solution = sp.solve_on_disk(instance.observed.Y, problem, folder, F_prime=instance.observed.F_prime, block=40)
+        ...     print(type(solution.mean.X).__name__, solution.mean.X.shape)
+        memmap (20, 120)
     """
     solver = AMP() if solver is None else solver
     if not isinstance(solver, AMP) or solver.learn or solver.adaptive or not solver.rules.structure.local or solver.keeps_best:

@@ -20,6 +20,7 @@ from ..errors import check
 from ..priors.base import Moments
 from .data import Data
 from .messages import Rules, expected_nonzeros, free_entropy
+from .options import Solver
 from .state import State, first_state, mix
 from .variances import STRUCTURES
 
@@ -28,8 +29,16 @@ _LEAST_PRECISION = 1e-12
 
 
 @dataclass(frozen=True)
-class RelaxedBP:
-    """Belief propagation with Gaussian messages, Eqs. (8)-(11) of KMZ13: the reference for small sizes, M N P messages an iteration."""
+class RelaxedBP(Solver):
+    """Belief propagation with Gaussian messages, Eqs. (8)-(11) of KMZ13: the reference for small sizes, M N P messages an iteration.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> sp.solve(instance.observed, problem, sp.RelaxedBP()).mean.X.shape
+        (20, 120)
+    """
 
     damping: float = 0.5
     residual_floor: float = 0.7
@@ -52,7 +61,7 @@ class RelaxedBP:
         return Rules(STRUCTURES["entry"], self.residual_floor, False, True)
 
     def init(self, data: Data, key: Any) -> State:
-        """The edges start at their nodes' values: every message is a copy of its marginal."""
+        # The edges start at their nodes' values: every message is a copy of its marginal.
         state = first_state(data)
         M, N, P = data.sizes
         F = Moments(*(jnp.broadcast_to(value[:, :, None], (M, N, P)) for value in state.F))
@@ -82,7 +91,7 @@ class RelaxedBP:
         return state._replace(g=error / level, level=jnp.median(level, axis=0), square=square), send(F), send(X)
 
     def step(self, data: Data, state: State, step_size: Any) -> State:
-        """All messages of the graph once: from the factors to the variables, and back without the receiver's own."""
+        # All messages of the graph once: from the factors to the variables, and back without the receiver's own.
         old = state
         state, (A_X, B_X), (A_F, B_F) = self._factors(data, state)
         a, b = _positive(jnp.sum(A_X, axis=0)), jnp.sum(B_X, axis=0)
@@ -96,7 +105,21 @@ class RelaxedBP:
         return state._replace(F=F, X=X, nonzeros=expected_nonzeros(data, a, b), age=old.age + 1)
 
     def marginals(self, data: Data, state: State) -> State:
-        """The posteriors of the variables themselves, from all of their messages."""
+        """The posteriors of the variables themselves, from all of their messages.
+
+        Examples:
+            >>> import jax
+            >>> import spinodal as sp
+            >>> from spinodal.solvers.data import make_data
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> observed = sp.sample(problem, 20, seed=1).observed
+            >>> with jax.enable_x64(True):
+            ...     data = make_data(observed, problem, 20, "noisy", "float64")
+            ...     edges = sp.RelaxedBP().init(data, jax.random.key(0))
+            ...     nodes = jax.jit(sp.RelaxedBP().marginals)(data, edges)
+            >>> edges.X.mean.shape, nodes.X.mean.shape
+            ((12, 20, 120), (20, 120))
+        """
         state, to_X, to_F = self._factors(data, state)
         a, b = (jnp.sum(value, axis=0) for value in to_X)
         F = data.matrix_posterior(*(f(jnp.sum(value, axis=2)) for f, value in zip((_positive, lambda x: x), to_F, strict=True)))

@@ -40,11 +40,26 @@ _PROGRESS_STRIDE = 10
 class Solution(NamedTuple):
     """Posterior means and variances of F and X, how the run ended, and its trace.
 
-    status: "converged", "max_iterations", "diverged" (the best state is returned) or "degenerate" (settled, but nothing was learned, or
-    atoms are copies, unused, or used far more than the prior allows). residual is the mean squared difference between Y and F X/sqrt(N).
-    free_entropy is the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential. parameters are the
-    noise variance and the slab of X that were used: the given ones, or the learned ones where the solver learns. For a batch every field
-    has a leading axis, and traces are as long as the longest run, NaN where a run had ended.
+    For a batch every field has a leading axis, and traces are as long as the longest run, NaN where a run had ended.
+
+    Attributes:
+        mean: posterior means of F (M x N) and X (N x P).
+        variance: posterior variances of the same.
+        status: "converged", "max_iterations", "diverged" (the best state is returned) or "degenerate" (settled, but nothing was learned,
+            or atoms are copies, unused, or used far more than the prior allows).
+        iterations: how many there were.
+        residual: mean squared difference between Y and F X/sqrt(N).
+        free_entropy: the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential.
+        trace: residual, level, damping and change of each iteration.
+        parameters: noise variance and slab of X that were used: the given ones, or the learned ones where the solver learns.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> solution = sp.solve(instance.observed, problem)
+        >>> solution.mean.F.shape, solution.variance.X.shape
+        ((12, 20), (20, 120))
     """
 
     mean: Pair[Any]
@@ -85,6 +100,18 @@ def solve(
 
     `checkpoint` is a file that the whole state is written to after `every` iterations; if it is there already, the solve goes on from it,
     to the same numbers. `mesh` is a jax.sharding.Mesh over whose devices the signals are divided.
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> solution = sp.solve(instance.observed, problem)
+        >>> str(solution.status)
+        'converged'
+        >>> found = sp.score(solution.mean, instance.truth)
+        >>> bool(np.median(found.signals) < 1.5 * sp.amp_mse(problem).mse.X)  # the typical signal is at its predicted error
+        True
     """
     solver = AMP() if solver is None else solver
     if not (hasattr(solver, "estimate") or hasattr(solver, "step")) or isinstance(solver, type):

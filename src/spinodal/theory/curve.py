@@ -175,7 +175,15 @@ def crossings(batch: Batch, table: CurvePoint | None = None) -> Crossings:
 
 
 class FixedPointCurve(NamedTuple):
-    """The curve of all fixed points of all pi: arrays over the signal-to-noise ratio A = snr_X."""
+    """The curve of all fixed points of all pi: arrays over the signal-to-noise ratio A = snr_X.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> curve = sp.fixed_point_curve(problem, snr=[1.0, 10.0])
+        >>> curve.stable
+        array([ True])
+    """
 
     snr_X: np.ndarray
     pi: np.ndarray
@@ -189,6 +197,13 @@ def fixed_point_curve(problem: Problem, snr: Any = None) -> FixedPointCurve:
 
     Points that no pi > 0 leads to are left out. Figure 2 of KMZ13 is this curve drawn against pi. Needs eta > 0: a known
     matrix has the same fixed points at every pi.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> curve = sp.fixed_point_curve(problem)
+        >>> print(f"{curve.pi[~curve.stable].max():.2f}")  # the fold: the spinodal
+        3.58
     """
     check("eta", problem.eta, 0.0, np.inf, low_open=True)
     batch = Batch([problem])

@@ -27,6 +27,15 @@ def phase_diagram(
 
     `problem` gives everything else; the prior of X must have a density `rho`. Absent transitions are NaN. `phase` holds indices
     into its attribute `phases`. `progress(done, total)` is called as points are finished.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> diagram = sp.phase_diagram(problem, rho=[0.1, 0.2], eta=[0.1, 1.0])
+        >>> diagram.pi_spinodal.dims, diagram.pi_spinodal.shape
+        (('eta', 'rho'), (2, 2))
+        >>> print(f"{float(diagram.pi_spinodal.sel(eta=1.0, rho=0.2)):.2f}")
+        3.58
     """
     import xarray
 
@@ -77,7 +86,15 @@ def phase_diagram(
 
 
 def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int, int], None] | None = None) -> xarray.Dataset:
-    """Bayes-optimal and AMP errors over (eta, pi), figure 2 of KMZ13: `bayes_mse_X`, `bayes_mse_F`, `amp_mse_X`, `amp_mse_F`, `phase`."""
+    """Bayes-optimal and AMP errors over (eta, pi), figure 2 of KMZ13: `bayes_mse_X`, `bayes_mse_F`, `amp_mse_X`, `amp_mse_F`, `phase`.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> curves = sp.error_curves(problem, eta=[1.0], pi=[3.0, 5.0])
+        >>> (curves.amp_mse_X > 10 * curves.bayes_mse_X).values
+        array([[ True, False]])
+    """
     import xarray
 
     axes = {"eta": np.atleast_1d(np.asarray(eta, dtype=float)), "pi": np.atleast_1d(np.asarray(pi, dtype=float))}

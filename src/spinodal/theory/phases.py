@@ -16,7 +16,14 @@ from .transitions import transitions
 
 
 class FixedPoint(NamedTuple):
-    """A fixed point of the state evolution: its signal-to-noise ratio on X, errors, stability, and potential."""
+    """A fixed point of the state evolution: its signal-to-noise ratio on X, errors, stability, and potential.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> sp.amp_mse(problem).stable
+        True
+    """
 
     snr_X: float
     mse: Pair[float]
@@ -81,17 +88,37 @@ def fixed_points(problem: Problem) -> tuple[FixedPoint, ...]:
 
     Two limits are left out, and accounted for by `bayes_mmse`, `amp_mse` and `phase`: exact recovery (Delta = 0) and, for centred
     priors without side information, the point where nothing is learned.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> [(f"{point.mse.X:.1e}", point.stable) for point in sp.fixed_points(problem)]
+        [('6.5e-02', True), ('7.0e-03', False), ('1.7e-06', True)]
     """
     return outcomes([problem])[0].fixed_points
 
 
 def bayes_mmse(problem: Problem) -> FixedPoint:
-    """The Bayes-optimal errors: among the stable fixed points, the one of largest potential. Eq. (5) of KMZ13, corrected."""
+    """The Bayes-optimal errors: among the stable fixed points, the one of largest potential. Eq. (5) of KMZ13, corrected.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> print(f"{sp.bayes_mmse(problem).mse.X:.2e}")
+        1.67e-06
+    """
     return outcomes([problem])[0].bayes
 
 
 def amp_mse(problem: Problem) -> FixedPoint:
-    """The errors that the state evolution reaches from an uninformed start: the first stable fixed point."""
+    """The errors that the state evolution reaches from an uninformed start: the first stable fixed point.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> print(f"{sp.amp_mse(problem).mse.X:.2e}")
+        6.46e-02
+    """
     return outcomes([problem])[0].amp
 
 
@@ -101,6 +128,14 @@ def phase(problem: Problem) -> str:
     Without noise: impossible if exact recovery is not Bayes-optimal, hard if it is but AMP stops before it, else easy.
     With noise: where there are several stable fixed points, hard if the Bayes-optimal one is better than AMP's, impossible if it
     is AMP's own though a better one exists; everywhere else easy (AMP is Bayes-optimal, however large its error).
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> sp.phase(problem)
+        'hard'
+        >>> sp.phase(problem.replace(pi=5.0))
+        'easy'
     """
     return outcomes([problem])[0].phase
 
@@ -110,6 +145,11 @@ def pi_star(problem: Problem) -> float:
 
     alpha/(alpha - rho) for the paper's priors; in general alpha d_F/(eps alpha - d_X) with the information dimensions d of the
     priors and the observed fraction eps, 0 when F is known or discrete, infinite when eps alpha <= d_X.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> sp.pi_star(sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.25))
+        2.0
     """
     rate = float(problem.channel.observed_fraction) * float(problem.alpha)
     spare = rate - float(problem.prior.X.dimension())
@@ -124,6 +164,12 @@ def spinodal(problem: Problem) -> float | None:
 
     None where nothing jumps (noise too large for a transition, or a known matrix that is easy at every pi); infinite where no pi
     is enough. Without noise this is the largest pi on the fixed-point curve. `problem.pi` plays no part.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> print(f"{sp.spinodal(problem):.4f}")
+        3.5836
     """
     value = float(transitions([problem], [pi_star(problem)]).spinodal[0])
     return None if np.isnan(value) else value
@@ -133,6 +179,12 @@ def bayes_transition(problem: Problem) -> float | None:
     """The pi at which the Bayes-optimal error jumps: equal potentials of the two stable branches (Maxwell construction).
 
     Where there are three branches it is the jump to the best one. Without noise it is `pi_star`; None where there is no jump.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> print(f"{sp.bayes_transition(problem):.4f}")
+        2.2815
     """
     value = float(transitions([problem], [pi_star(problem)], maxwell=True).bayes[0])
     return None if np.isnan(value) else value

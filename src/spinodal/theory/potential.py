@@ -50,6 +50,12 @@ def potential(problem: Problem, mse: Pair[Any]) -> np.ndarray:
 
     Its stationary points are the fixed points of the state evolution; they are saddles of it as a function of two variables,
     see `effective_potential` for a function of one variable whose maxima are the stable ones.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> print(f"{float(sp.potential(problem, sp.Pair(F=0.5, X=0.1))):.4f}")
+        0.1960
     """
     batch, shape, E, D = _prepare(problem, mse)
     return batch(potential_at, np.zeros(E.size, int), E, D).reshape(shape)
@@ -86,6 +92,12 @@ def potential_gauss_bernoulli(problem: Problem, mse: Pair[Any]) -> np.ndarray:
     """Eq. (7) of KMZ13 as printed: standard Gaussian F, Gauss-Bernoulli X of unit slab, all entries observed.
 
     An independent route to `potential` for moderate errors; below mse about 1e-6 its terms cancel and `potential` should be used.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> print(f"{float(sp.potential_gauss_bernoulli(problem, sp.Pair(F=0.5, X=0.1))):.4f}")
+        0.1960
     """
     F, X = problem.prior
     if Gaussian() != F or not isinstance(X, GaussBernoulli) or X.mean != 0 or X.variance != 1 or problem.channel.observed_fraction != 1:
@@ -102,6 +114,13 @@ def effective_potential(problem: Problem, mse_X: Any) -> tuple[np.ndarray, np.nd
     """Phi(E, D*(E)) and D*(E), where D* is the error on F that goes with E: a function of E alone with honest maxima.
 
     For Gaussian F, D* is the positive root of a quadratic; otherwise it is found numerically.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> value, matrix_error = sp.effective_potential(problem, [1e-6, 7e-3, 6e-2])
+        >>> bool(value[0] > value[2] > value[1])  # two hills, and the good one is higher
+        True
     """
     batch, shape, E, _ = _prepare(problem, Pair(F=0.0, X=mse_X))
     s = batch.setup

@@ -26,7 +26,14 @@ _EXACT = 1e-14
 
 
 class Trajectory(NamedTuple):
-    """Errors at iterations 0, 1, ..., with the start first. `converged` is False if the iterations ran out."""
+    """Errors at iterations 0, 1, ..., with the start first. `converged` is False if the iterations ran out.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> sp.state_evolution(problem).converged
+        True
+    """
 
     mse: Pair[np.ndarray]
     converged: bool
@@ -49,6 +56,16 @@ def state_evolution(
     """Eqs. (25) and (26) of KMZ13, from "uninformed" (what the priors and F' say), "informed" (next to the truth) or given errors.
 
     Stops when both errors change by less than `tolerance`, relative, or vanish.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+        >>> path = sp.state_evolution(problem)
+        >>> print(f"{path.mse.X[0]:.1f} {path.mse.X[-1]:.4f}")  # stopped before the good fixed point
+        0.2 0.0646
+        >>> path = sp.state_evolution(problem, "informed")
+        >>> print(f"{path.mse.X[-1]:.1e}")
+        1.7e-06
     """
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)

@@ -1,0 +1,312 @@
+"""What the two estimators share: fit, codes with their uncertainties, restored samples, scores."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from ..errors import InputError, check, check_count, check_finite, check_nonnegative, check_positive
+from .codes import Codes, Model, Slab
+from .fitting import Nominal, Run, Wanted, code_counts, fit_components
+from .shared import infer
+from .storage import Storable
+
+# More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
+_LONG_WORK, _MUCH_ROOM = 2e13, 8e9
+# Seeds are drawn below this.
+_SEEDS = 2**31 - 1
+_WHY = {
+    "max_iterations": "Not settled after max_iter={self.max_iter} iterations and refine_iter={self.refine_iter} rounds; raise them.",
+    "diverged": "The iterations diverged, and the best state is kept; the model does not suit the data.",
+    "degenerate": "Components are copies or unused, or nothing was learned: try fewer components, more samples or n_init > 1.",
+}
+
+
+class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, BaseEstimator):
+    """What the two estimators share: data = codes @ components_ + noise, with most codes zero."""
+
+    components_: np.ndarray
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the components from data (samples x features); NaN is a missing entry.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.components_.shape, model.status_
+            ((4, 8), 'converged')
+        """
+        wanted = self._wanted()
+        X = self._validated(X, reset=True)
+        nominal = self._nominal(X)
+        n_components = self._count(X, nominal)
+        if len(X) < n_components:
+            warnings.warn(
+                f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.mean_ = _column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
+        self._warn_of_work(X, n_components)
+        known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
+        before = self._model() if known else None
+        with _one_thread():
+            fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components), before)
+        self.scales_, self.scales_var_ = fitted.scales
+        self.components_ = fitted.components
+        self.components_var_ = fitted.components_var + fitted.components**2 * self.scales_var_[:, None]
+        self.noise_variance_, self.density_ = fitted.noise_variance, fitted.density
+        self.slab_mean_, self.slab_variance_ = fitted.slab_mean, fitted.slab_variance
+        self.status_, self.solver_status_ = fitted.status, fitted.solver_status
+        self.n_iter_, self.history_ = fitted.iterations, fitted.history
+        self.converged_ = fitted.status == "converged"
+        if not self.converged_:
+            warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Posterior means of the codes (samples x components), given the learned components.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.transform(data).shape
+            (160, 4)
+        """
+        return self._infer(X, "mean")
+
+    def transform_std(self, X: Any) -> np.ndarray:
+        """Posterior standard deviations of the codes.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> bool((model.transform_std(data) > 0).all())
+            True
+        """
+        codes, X = self._codes(X)
+        return np.sqrt(codes.variance + (codes.mean**2 + codes.variance) * self.scales_var_).astype(X.dtype)
+
+    def transform_support(self, X: Any) -> np.ndarray:
+        """Posterior probabilities that the codes are not zero.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> bool(0.2 < (model.transform_support(data) > 0.5).mean() < 0.4)
+            True
+        """
+        return self._infer(X, "probability")
+
+    def transform_interval(self, X: Any, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals that hold the codes with probability `level` if they are not zero.
+
+        Whether they are is what `transform_support` tells. So a share `level` of the codes that are truly not zero is covered and, unless
+        the slab has a mean, about the same share of those that are.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> low, high = model.transform_interval(data, level=0.9)
+            >>> bool((low < high).all()), low.shape
+            (True, (160, 4))
+        """
+        check("level", level, 0.0, 1.0, low_open=True, high_open=True)
+        codes, X = self._codes(X)
+        middle, square = codes.slab_mean, codes.slab_variance
+        half = ndtri((1 + level) / 2) * np.sqrt(square + (middle**2 + square) * self.scales_var_)
+        return (middle - half).astype(X.dtype), (middle + half).astype(X.dtype)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Data with these codes: codes @ components_, and the mean_ that was taken off.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> left = data - model.inverse_transform(model.transform(data))
+            >>> bool(left.var() < 1.5e-2)  # the noise has variance .01
+            True
+        """
+        check_is_fitted(self)
+        codes = np.asarray(X)
+        if codes.ndim != 2 or codes.shape[1] != len(self.components_):
+            raise InputError(f"X must hold codes in the shape (n_samples, {len(self.components_)}), but its shape is {codes.shape}.")
+        return codes @ self.components_ + self.mean_
+
+    def restore(self, X: Any, noise: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Samples without noise and with the missing entries filled in, and their standard deviations.
+
+        With `noise` the standard deviations are those of measurements, so that entries held back can be compared with them.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> holes = data.copy()
+            >>> holes[::2, 0] = np.nan
+            >>> values, deviations = model.restore(holes)
+            >>> bool(np.isfinite(values).all()), deviations.shape
+            (True, (160, 8))
+        """
+        codes, X = self._codes(X)
+        mean = self.inverse_transform(codes.mean)
+        variance = codes.signal_variance + (codes.mean**2 + codes.variance) @ self._given_scales()
+        return mean.astype(X.dtype), np.sqrt(variance + noise * self.noise_variance_).astype(X.dtype)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log of the probability density of each sample under the learned model, in nats: higher is better.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.score_samples(data).shape
+            (160,)
+        """
+        return self._infer(X, "evidence")
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density of the samples, in nats. On held-out data it compares models with different numbers of components.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.score(data) > model.score(-10 * data)  # such large samples are unlikely
+            True
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def _warn_of_work(self, X: np.ndarray, n_components: int) -> None:
+        """Rounds of refinement take samples x n_components^2 x the smaller side, and with missing entries a matrix for each feature."""
+        side = min(n_components, X.shape[1])
+        work = 0.0 if self.fast else float(self.refine_iter) * len(X) * n_components**2 * side
+        room = 8.0 * X.shape[1] * n_components**2 if np.isnan(X).any() else 0.0
+        if work > _LONG_WORK or (self.refine_iter and room > _MUCH_ROOM):
+            warnings.warn(
+                f"refine_iter={self.refine_iter} rounds on {len(X)} samples with {n_components} components may take {work:.0e} operations "
+                f"and {room / 1e9:.2g} GB; refine_iter=0 leaves them out.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _infer(self, X: Any, what: str) -> np.ndarray:
+        codes, X = self._codes(X)
+        return getattr(codes, what).astype(X.dtype)
+
+    def _codes(self, X: Any) -> tuple[Codes, np.ndarray]:
+        """The codes of the samples, and the samples as they were understood."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        with _one_thread():
+            found = infer(self._model(), X - self.mean_)
+        size = self.scales_.astype(np.float64)
+        sized = {name: getattr(found, name) * size for name in ("mean", "slab_mean")}
+        sized |= {name: getattr(found, name) * size**2 for name in ("variance", "slab_variance")}
+        return found._replace(**sized), X
+
+    def _model(self) -> Model:
+        """The model in which all codes have the same slab."""
+        slab = Slab(self.density_, self.slab_mean_, self.slab_variance_)
+        size = self.scales_.astype(np.float64)[:, None]
+        components, variances = self.components_ * size, self._given_scales() * size**2
+        return Model(components, variances, slab, self.noise_variance_, code_counts(self.own_density), self.fast)
+
+    def _given_scales(self) -> np.ndarray:
+        """The variances of the components without what their scales add, which no product with codes can tell."""
+        return np.maximum(self.components_var_.astype(np.float64) - self.components_.astype(np.float64) ** 2 * self.scales_var_[:, None], 0)
+
+    def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
+        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+
+    def _wanted(self) -> Wanted:
+        """The parameters, checked."""
+        given = {name: None if _is_auto(getattr(self, name)) else getattr(self, name) for name in Wanted._fields}
+        if given["density"] is not None:
+            check("density", given["density"], 0.0, 1.0, low_open=True, high_open=True)
+        if given["noise_variance"] is not None:
+            check_nonnegative("noise_variance", given["noise_variance"])
+        if given["slab_mean"] is not None:
+            check_finite("slab_mean", given["slab_mean"])
+        if given["slab_variance"] is not None:
+            check_positive("slab_variance", given["slab_variance"])
+        check_count("max_iter", self.max_iter, 0)
+        check_count("n_init", self.n_init)
+        check_count("refine_iter", self.refine_iter, 0)
+        check("tol", self.tol, 0.0, 1.0, high_open=True)
+        return Wanted(**given)
+
+    def _nominal(self, X: np.ndarray) -> Nominal | None:
+        return None
+
+    def _count(self, X: np.ndarray, nominal: Nominal | None) -> int:
+        """How many components there will be."""
+        if nominal is not None:
+            return len(nominal.matrix)
+        return X.shape[1] if self.n_components is None else int(self.n_components)
+
+    def _run(self, n_components: int) -> Run:
+        seed = int(check_random_state(self.random_state).randint(_SEEDS - self.n_init))
+        return Run(
+            n_components, self.n_init, self.max_iter, self.tol, self.refine_iter, self.own_density, self.fast, seed, self._progress()
+        )
+
+    def _progress(self) -> Any:
+        if not self.verbose:
+            return self.callback
+
+        def tell(iteration: int, residual: float, damping: float) -> None:
+            print(f"[{type(self).__name__}] iteration {iteration}, residual {residual:.3g} of the data's power")
+            if self.callback is not None:
+                self.callback(iteration, residual, damping)
+
+        return tell
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _one_thread() -> Any:
+    """Many small matrices: several threads to each would mostly wait for each other. JAX has threads of its own."""
+    return threadpool_limits(1, user_api="blas")
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _column_means(X: np.ndarray) -> np.ndarray:
+    """Mean of each feature over its observed entries; 0 where there are none."""
+    known = ~np.isnan(X)
+    return (np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)).astype(X.dtype)
