@@ -1,0 +1,168 @@
+"""The page's callbacks. The server computes numbers and refuses nonsense; colours, labels and the address are the browser's business."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flask
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update
+
+from ..errors import InputError
+from ..theory import bayes_transition, outcomes, pi_star, spinodal
+from . import quick, snippets
+from .data import data_file
+from .draw import curve_figure, diagram_figure, errors_figure, potential_figure
+from .layout import FIGURES, SLIDERS, layout, readout
+from .runs import Runs
+from .state import State as Screen
+from .state import from_client, from_query, nearest
+
+_OURS = "spinodal"
+
+
+def make_app() -> Dash:
+    """The Dash application, everything served from this package and from Dash's own."""
+    app = Dash(__name__, title="Spinodal", update_title="", serve_locally=True, suppress_callback_exceptions=False, compress=False)
+    app.layout = layout
+    runs = Runs()
+    _address(app)
+    _figures(app)
+    _live(app, runs)
+    _downloads(app, runs)
+    return app
+
+
+def _screen(data: Any) -> Screen:
+    """The state that the page sent, or an answer that says what is wrong with it."""
+    try:
+        return from_client(data)
+    except InputError as error:
+        flask.abort(400, str(error))
+
+
+def _ours(app: Dash, name: str, *wires: Any) -> None:
+    """A callback that runs in the browser: a function of assets/explorer.js."""
+    app.clientside_callback(ClientsideFunction(_OURS, name), *wires)
+
+
+def _address(app: Dash) -> None:
+    @app.callback(
+        *(Output(name, "value") for name in SLIDERS),
+        Output("choices", "data"),
+        Output("n", "value"),
+        Output("seed", "value"),
+        Output("message", "children"),
+        Input("url", "search"),
+    )
+    def restore(search: Any) -> list[Any]:
+        state, complaints = from_query(search if isinstance(search, str) else "")
+        sliders = [nearest(name, getattr(state, name)) for name in SLIDERS]
+        return [*sliders, {"x": state.x, "f": state.f}, state.n, state.seed, " ".join(complaints)]
+
+    inputs = [*(Input(name, "value") for name in SLIDERS), Input("choices", "data"), Input("n", "value"), Input("seed", "value")]
+    outputs = [Output("state", "data"), Output("medium", "data"), Output("instance", "data"), Output("rho", "disabled")]
+    labels = [Output(f"{name}-value", "children") for name in SLIDERS]
+    kept = [State("state", "data"), State("medium", "data"), State("instance", "data"), State("constants", "data")]
+    _ours(app, "collect", *outputs, *labels, *inputs, *kept)
+    _ours(app, "theme", Output("theme", "data"), Output("theme-kept", "data"), Output("toggle", "children"), Input("toggle", "n_clicks"), State("theme-kept", "data"))
+
+
+def _figures(app: Dash) -> None:
+    @app.callback(Output("diagram-figure", "data"), Input("medium", "data"), prevent_initial_call=True)
+    def draw_diagram(data: Any) -> Any:
+        state = _screen(data)
+        return diagram_figure(quick.diagram(state), state)
+
+    @app.callback(
+        Output("potential-figure", "data"),
+        Output("curve-figure", "data"),
+        Output("errors-figure", "data"),
+        Input("state", "data"),
+        prevent_initial_call=True,
+    )
+    def draw_point(data: Any) -> Any:
+        state = _screen(data)
+        point = quick.point(state)
+        return potential_figure(point), curve_figure(point, state), errors_figure(point)
+
+    @app.callback(Output("readout", "children"), Input("state", "data"), prevent_initial_call=True)
+    def tell(data: Any) -> Any:
+        """The numbers, by quadrature and not from tables: those that the commands below print."""
+        problem = _screen(data).problem()
+        outcome = outcomes([problem])[0]
+        bayes, amp = outcome.bayes.mse, outcome.amp.mse
+        transitions = [("π*", pi_star(problem)), ("πˢ", spinodal(problem)), ("π_B", bayes_transition(problem))]
+        errors = [("Bayes E, D", f"{bayes.X:.3g}, {bayes.F:.3g}"), ("AMP E, D", f"{amp.X:.3g}, {amp.F:.3g}")]
+        return readout([*((name, "none" if value is None else f"{value:.4g}") for name, value in transitions), *errors], outcome.phase)
+
+    @app.callback(
+        Output("command", "children"), Output("code", "children"), Input("state", "data"), Input("instance", "data"), prevent_initial_call=True
+    )
+    def spell(data: Any, instance: Any) -> Any:
+        state = _screen({**(data or {}), **(instance or {})})
+        return snippets.command(state), snippets.code(state)
+
+    themed = [Input("theme", "data"), State("constants", "data")]
+    _ours(app, "paintDiagram", Output("diagram", "figure"), Input("diagram-figure", "data"), Input("state", "data"), *themed)
+    for name in ("potential", "curve"):
+        _ours(app, "paint", Output(name, "figure"), Input(f"{name}-figure", "data"), *themed)
+    live = [Input("live", "data"), Input("state", "data")]
+    _ours(app, "paintErrors", Output("errors", "figure"), Input("errors-figure", "data"), *live, *themed)
+    _ours(app, "paintRecovered", Output("recovered", "figure"), Output("atoms", "figure"), Input("live", "data"), *themed)
+
+
+def _live(app: Dash, runs: Runs) -> None:
+    @app.callback(
+        Output("run", "data"),
+        Output("live", "data"),
+        Output("clock", "disabled"),
+        Input("start", "n_clicks"),
+        State("state", "data"),
+        State("instance", "data"),
+        prevent_initial_call=True,
+    )
+    def start(clicks: Any, data: Any, instance: Any) -> Any:
+        state = _screen({**(data or {}), **(instance or {})})
+        try:
+            run = runs.start(state)
+        except InputError as error:
+            return None, {"refused": str(error)}, True
+        return run.id, run.seen(), False
+
+    @app.callback(Output("cancel", "title"), Input("cancel", "n_clicks"), State("run", "data"), prevent_initial_call=True)
+    def cancel(clicks: Any, id: Any) -> Any:
+        run = runs.get(id)
+        if run is not None:
+            run.cancel()
+        return no_update
+
+    @app.callback(
+        Output("live", "data", allow_duplicate=True),
+        Output("clock", "disabled", allow_duplicate=True),
+        Input("clock", "n_intervals"),
+        Input("url", "pathname"),  # once, when the page is loaded: a run that was under way is found again
+        State("run", "data"),
+        prevent_initial_call="initial_duplicate",
+    )
+    def poll(ticks: Any, path: Any, id: Any) -> Any:
+        if id is None:
+            return no_update, True
+        run = runs.get(id)
+        if run is None:
+            return {"refused": "The run that this tab had started is gone."}, True
+        seen = run.seen()
+        return seen, seen["done"]
+
+    _ours(app, "progress", Output("progress", "children"), Output("cancel", "disabled"), Output("start", "disabled"), Input("live", "data"), Input("state", "data"))
+
+
+def _downloads(app: Dash, runs: Runs) -> None:
+    _ours(app, "save", Output("wanted", "data"), Input("save", "n_clicks"))
+
+    @app.callback(Output("download", "data"), Input("wanted", "data"), State("state", "data"), State("run", "data"), prevent_initial_call=True)
+    def send(wanted: Any, data: Any, id: Any) -> Any:
+        """A file made in memory; its name is one of ours."""
+        which, kind = wanted.get("which"), wanted.get("format")
+        if which not in FIGURES or kind not in ("csv", "json", "nc"):
+            flask.abort(400, "There is no such file.")
+        return data_file(which, kind, _screen(data), runs.get(id))

@@ -1,0 +1,39 @@
+"""The colours of all figures, on paper and on the page. Okabe and Ito's, which colour-blind readers can tell apart."""
+
+from __future__ import annotations
+
+BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#666666"
+LINES = (BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION)
+PHASE_COLOURS = {"impossible": "#e8e8e8", "hard": "#fbe3c8", "easy": "#dff0e6"}
+
+# What the page's figures are drawn in; the same hues, lighter or darker where the background asks for it.
+THEMES = {
+    "light": {
+        **PHASE_COLOURS,
+        "paper": "#ffffff",
+        "ink": "#1b1f24",
+        "faint": "#d9dde2",
+        "muted": GREY,
+        "signals": BLUE,
+        "matrix": ORANGE,
+        "bayes": VERMILION,
+        "amp": GREEN,
+        "bound": VERMILION,
+        "spinodal": BLUE,
+    },
+    "dark": {
+        "impossible": "#2b2f36",
+        "hard": "#4a3618",
+        "easy": "#14392d",
+        "paper": "#16191d",
+        "ink": "#e6e8ea",
+        "faint": "#363c44",
+        "muted": "#a0a7b0",
+        "signals": SKY,
+        "matrix": ORANGE,
+        "bayes": "#ff7f32",
+        "amp": "#2cc79a",
+        "bound": "#ff7f32",
+        "spinodal": SKY,
+    },
+}
