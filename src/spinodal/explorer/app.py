@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import flask
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 
 from ..errors import InputError
-from ..theory import bayes_transition, outcomes, pi_star, spinodal
+from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
 from . import quick, snippets
 from .data import data_file
 from .draw import curve_figure, diagram_figure, errors_figure, potential_figure
-from .layout import FIGURES, SLIDERS, layout, readout
+from .layout import FIGURES, SLIDERS, layout, page_template, readout
 from .runs import Runs
 from .state import State as Screen
 from .state import from_client, from_query, nearest
@@ -23,6 +24,7 @@ _OURS = "spinodal"
 def make_app() -> Dash:
     """The Dash application, everything served from this package and from Dash's own."""
     app = Dash(__name__, title="Spinodal", update_title="", serve_locally=True, suppress_callback_exceptions=False, compress=False)
+    app.index_string = page_template()
     app.layout = layout
     runs = Runs()
     _address(app)
@@ -60,54 +62,61 @@ def _address(app: Dash) -> None:
         return [*sliders, {"x": state.x, "f": state.f}, state.n, state.seed, " ".join(complaints)]
 
     inputs = [*(Input(name, "value") for name in SLIDERS), Input("choices", "data"), Input("n", "value"), Input("seed", "value")]
-    outputs = [Output("state", "data"), Output("medium", "data"), Output("instance", "data"), Output("rho", "disabled")]
+    outputs = [Output("state", "data"), Output("instance", "data"), Output("rho", "disabled")]
     labels = [Output(f"{name}-value", "children") for name in SLIDERS]
-    kept = [State("state", "data"), State("medium", "data"), State("instance", "data"), State("constants", "data")]
+    kept = [State("state", "data"), State("instance", "data"), State("constants", "data")]
     _ours(app, "collect", *outputs, *labels, *inputs, *kept)
     _ours(app, "theme", Output("theme", "data"), Output("theme-kept", "data"), Output("toggle", "children"), Input("toggle", "n_clicks"), State("theme-kept", "data"))
 
 
-def _figures(app: Dash) -> None:
-    @app.callback(Output("diagram-figure", "data"), Input("medium", "data"), prevent_initial_call=True)
-    def draw_diagram(data: Any) -> Any:
-        state = _screen(data)
-        return diagram_figure(quick.diagram(state), state)
+@lru_cache(maxsize=64)
+def _exact(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
+    problem = state.problem()
+    return outcomes([problem])[0], {"π*": pi_star(problem), "πˢ": spinodal(problem), "π_B": bayes_transition(problem)}
 
+
+def _figures(app: Dash) -> None:
     @app.callback(
-        Output("potential-figure", "data"),
-        Output("curve-figure", "data"),
-        Output("errors-figure", "data"),
+        *(Output(f"{name}-figure", "data") for name in ("diagram", "potential", "curve", "errors")),
+        Output("drawn", "data"),
+        Output("here", "data"),
         Input("state", "data"),
+        State("drawn", "data"),
         prevent_initial_call=True,
     )
-    def draw_point(data: Any) -> Any:
+    def draw(data: Any, drawn: Any) -> Any:
+        """One answer for all figures; the diagram only if it has changed."""
         state = _screen(data)
         point = quick.point(state)
-        return potential_figure(point), curve_figure(point, state), errors_figure(point)
-
-    @app.callback(Output("readout", "children"), Input("state", "data"), prevent_initial_call=True)
-    def tell(data: Any) -> Any:
-        """The numbers, by quadrature and not from tables: those that the commands below print."""
-        problem = _screen(data).problem()
-        outcome = outcomes([problem])[0]
-        bayes, amp = outcome.bayes.mse, outcome.amp.mse
-        transitions = [("π*", pi_star(problem)), ("πˢ", spinodal(problem)), ("π_B", bayes_transition(problem))]
-        errors = [("Bayes E, D", f"{bayes.X:.3g}, {bayes.F:.3g}"), ("AMP E, D", f"{amp.X:.3g}, {amp.F:.3g}")]
-        return readout([*((name, "none" if value is None else f"{value:.4g}") for name, value in transitions), *errors], outcome.phase)
+        figures = [potential_figure(point), curve_figure(point, state), errors_figure(point)]
+        around, here = quick.around(state).query(), [state.rho if state.has_density else state.alpha, state.pi, state.alpha]
+        if drawn == around:
+            return no_update, *figures, no_update, here
+        return diagram_figure(quick.diagram(state), state), *figures, around, here
 
     @app.callback(
-        Output("command", "children"), Output("code", "children"), Input("state", "data"), Input("instance", "data"), prevent_initial_call=True
+        Output("readout", "children"),
+        Output("command", "children"),
+        Output("code", "children"),
+        Input("settled", "data"),
+        Input("instance", "data"),
+        prevent_initial_call=True,
     )
-    def spell(data: Any, instance: Any) -> Any:
+    def tell(data: Any, instance: Any) -> Any:
+        """When the sliders rest: the numbers, by quadrature and not from tables, and the commands that print them."""
         state = _screen({**(data or {}), **(instance or {})})
-        return snippets.command(state), snippets.code(state)
+        outcome, transitions = _exact(state._replace(n=Screen().n, seed=Screen().seed))
+        bayes, amp = outcome.bayes.mse, outcome.amp.mse
+        errors = [("Bayes E, D", f"{bayes.X:.3g}, {bayes.F:.3g}"), ("AMP E, D", f"{amp.X:.3g}, {amp.F:.3g}")]
+        numbers = [(name, "none" if value is None else f"{value:.4g}") for name, value in transitions.items()]
+        return readout([*numbers, *errors], outcome.phase), snippets.command(state), snippets.code(state)
 
     themed = [Input("theme", "data"), State("constants", "data")]
-    _ours(app, "paintDiagram", Output("diagram", "figure"), Input("diagram-figure", "data"), Input("state", "data"), *themed)
+    _ours(app, "paintDiagram", Output("diagram", "figure"), Input("diagram-figure", "data"), Input("here", "data"), *themed)
     for name in ("potential", "curve"):
         _ours(app, "paint", Output(name, "figure"), Input(f"{name}-figure", "data"), *themed)
-    live = [Input("live", "data"), Input("state", "data")]
-    _ours(app, "paintErrors", Output("errors", "figure"), Input("errors-figure", "data"), *live, *themed)
+    drawn = [Input("errors-figure", "data"), Input("live", "data")]
+    _ours(app, "paintErrors", Output("errors", "figure"), *drawn, *themed, State("state", "data"))
     _ours(app, "paintRecovered", Output("recovered", "figure"), Output("atoms", "figure"), Input("live", "data"), *themed)
 
 

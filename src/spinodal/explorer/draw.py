@@ -12,8 +12,10 @@ from .state import State
 
 # The part of the (rho, pi) plane that is shown.
 _LOWEST_PI, _HIGHEST_PI = 0.5, 100.0
-# Signals per entry against which a density is drawn: errors below this are shown at the bottom of a logarithmic axis.
+# Smaller errors are shown as this, at the bottom of a logarithmic axis.
 _LEAST_ERROR = 1e-12
+# Where the names of the regions may stand.
+_HEIGHTS = {"impossible": (1.2, 2.0, 4.0, 8.0), "hard": (14.0, 20.0, 30.0, 40.0), "easy": (60.0,)}
 # The part of the S-curve that is shown around the present pi.
 _AROUND = 30.0
 
@@ -21,7 +23,7 @@ Figure = dict[str, Any]
 
 
 def _axis(title: str, **more: Any) -> dict[str, Any]:
-    return {"title": {"text": title, "standoff": 6}, "zeroline": False, "automargin": True, **more}
+    return {"title": {"text": title, "standoff": 6}, "zeroline": False, **more}
 
 
 def _log(title: str, low: float | None = None, high: float | None = None) -> dict[str, Any]:
@@ -81,9 +83,9 @@ def diagram_figure(drawn: Diagram, state: State) -> Figure:
     middle = clipped(bayes, floor)
     high = np.maximum(clipped(spinodal, floor), middle)
 
-    def region(bottom: np.ndarray, upper: np.ndarray, phase: str, named: bool = True) -> dict[str, Any]:
+    def region(bottom: np.ndarray, upper: np.ndarray, phase: str) -> dict[str, Any]:
         ring = np.concatenate([x, x[::-1]]), np.concatenate([bottom, upper[::-1]])
-        shade = {"fill": "toself", "fillcolor": f"@{phase}", "showlegend": False, "line": {"width": 0, "color": f"@{phase}"}}
+        shade = {"fill": "toself", "fillcolor": f"@{phase}", "line": {"width": 0, "color": f"@{phase}"}}
         return {**_line(*ring, phase, f"@{phase}"), **shade}
 
     regions = [
@@ -93,18 +95,35 @@ def diagram_figure(drawn: Diagram, state: State) -> Figure:
         region(np.full(x.shape, floor), low, "easy"),
     ]
     lines = [
-        _line(x, np.where(drawn.pi_star <= 2 * top, drawn.pi_star, np.nan), "π* counting bound", "@bound"),
-        _line(x, np.where(spinodal <= 2 * top, spinodal, np.nan), "πˢ spinodal: AMP succeeds above", "@spinodal", dash="dot"),
+        _line(x, np.where(drawn.pi_star <= 2 * top, drawn.pi_star, np.nan), "π*", "@bound"),
+        _line(x, np.where(spinodal <= 2 * top, spinodal, np.nan), "πˢ (AMP)", "@spinodal", dash="dot"),
     ]
     if not noiseless:
         lines += [
-            _line(x, np.where(bayes <= 2 * top, bayes, np.nan), "π_B Bayes-optimal error jumps", "@matrix", dash="dash"),
-            _line(x, np.where(appears <= 2 * top, appears, np.nan), "second spinodal", "@muted", dash="dot", width=1),
+            _line(x, np.where(bayes <= 2 * top, bayes, np.nan), "π<sub>B</sub> (Bayes)", "@matrix", dash="dash"),
+            _line(x, np.where(appears <= 2 * top, appears, np.nan), "2nd spinodal", "@muted", dash="dot", width=1),
         ]
     name = "density ρ" if drawn.axis == "rho" else "α (this prior has no density)"
     across = _axis(name, range=[0, 1.0 if drawn.axis == "rho" else 2.0])
-    layout = _layout("phase diagram", across, _log("signals per entry π = P/N", _LOWEST_PI, _HIGHEST_PI), showlegend=True)
+    layout = _layout("phase diagram: click to select", across, _log("signals per entry π = P/N", _LOWEST_PI, _HIGHEST_PI))
+    layout["annotations"] = _phase_names(x, low, middle, high)
     return {"data": regions + lines, "layout": layout}
+
+
+def _phase_names(x: np.ndarray, low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
+    """A word in each region, where it is widest at a height of its own, so that no two meet."""
+    names = []
+    regions = {"impossible": (low, middle), "hard": (middle, high), "easy": (high, np.full(x.shape, np.inf))}
+    for phase, (bottom, upper) in regions.items():
+        inside = [x[(bottom <= pi) & (pi < upper)] for pi in _HEIGHTS[phase]]
+        widest = int(np.argmax([part.size for part in inside]))
+        part = inside[widest]
+        if part.size > 1:
+            # What is easy may lie on both sides of the rest: the side where densities are small is meant.
+            across = part[: np.flatnonzero(np.diff(part, append=np.inf) > 1.5 * (x[1] - x[0]))[0] + 1]
+            place = {"x": float((across[0] + across[-1]) / 2), "y": float(np.log10(_HEIGHTS[phase][widest]))}
+            names.append({"text": phase, "showarrow": False, "font": {"color": "@ink", "size": 11}, **place})
+    return names
 
 
 def curve_figure(point: Point, state: State) -> Figure:
@@ -127,7 +146,7 @@ def curve_figure(point: Point, state: State) -> Figure:
         if 0 < fixed.snr_X < np.inf:
             traces.append(_dots([fixed.snr_X], [state.pi], name, colour, size=size))
     axes = _log("signal-to-noise ratio A of X", *map(float, span)), _log("π(A) that holds it", low, high)
-    return {"data": traces, "layout": _layout("fixed points", *axes, showlegend=True)}
+    return {"data": traces, "layout": _layout("fixed points", *axes)}
 
 
 def potential_figure(point: Point) -> Figure:
@@ -147,11 +166,11 @@ def potential_figure(point: Point) -> Figure:
     # Without noise the potential has no top; what matters is where it bends.
     room = max(0.08 * (high - low), 1e-9)
     axes = _log("error on X, E", float(E[0]), float(E[-1]) * 1.3), _axis("potential Φ(E)", range=[low - room, high + room])
-    return {"data": traces, "layout": _layout(f"potential: {point.outcome.phase}", *axes, showlegend=True)}
+    return {"data": traces, "layout": _layout(f"potential: {point.outcome.phase}", *axes)}
 
 
 def _ends(point: Point) -> list[tuple[FixedPoint, str, str, int]]:
-    return [(point.outcome.bayes, "Bayes-optimal", "@bayes", 13), (point.outcome.amp, "AMP", "@amp", 8)]
+    return [(point.outcome.bayes, "Bayes", "@bayes", 13), (point.outcome.amp, "AMP", "@amp", 8)]
 
 
 def errors_figure(point: Point) -> Figure:
@@ -159,10 +178,10 @@ def errors_figure(point: Point) -> Figure:
     mse = point.trajectory.mse
     steps = np.arange(1, mse.X.size + 1)
     traces = [
-        _line(steps, np.maximum(mse.X, _LEAST_ERROR), "E (signals), predicted", "@signals"),
-        _line(steps, np.maximum(mse.F, _LEAST_ERROR), "D (matrix), predicted", "@matrix"),
+        _line(steps, np.maximum(mse.X, _LEAST_ERROR), "E, predicted", "@signals"),
+        _line(steps, np.maximum(mse.F, _LEAST_ERROR), "D, predicted", "@matrix"),
     ]
     lowest = max(float(min(mse.X.min(), mse.F.min())), _LEAST_ERROR)
     highest = float(max(mse.X.max(), mse.F.max()))
     axes = _log("iteration + 1"), _log("mean squared error", lowest / 3, highest * 3)
-    return {"data": traces, "layout": _layout("state evolution", *axes, showlegend=True)}
+    return {"data": traces, "layout": _layout("state evolution", *axes)}

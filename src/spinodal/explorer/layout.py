@@ -26,6 +26,15 @@ FIGURES = {
     "recovered": "Recovered X against the true X",
     "atoms": "Angle of every atom to the true one",
 }
+# What is what, beneath each figure: the kind of mark, its colour in the theme, its name. Plotly's own legends would cost a third of a redraw.
+LEGENDS = {
+    "diagram": [("line", "bound", "π*"), ("dot", "spinodal", "πˢ (AMP)"), ("dash", "matrix", "π_B (Bayes)"), ("dot", "muted", "2nd spinodal")],
+    "potential": [("line", "signals", "Φ(E)"), ("disc", "muted", "state evolution"), ("disc", "bayes", "Bayes"), ("disc", "amp", "AMP")],
+    "curve": [("line", "signals", "stable"), ("dot", "signals", "unstable"), ("line", "muted", "π now"), ("disc", "bayes", "Bayes"), ("disc", "amp", "AMP")],
+    "errors": [("line", "signals", "E predicted"), ("line", "matrix", "D predicted"), ("disc", "signals", "E run"), ("square", "matrix", "D run")],
+    "recovered": [("disc", "amp", "entries of X"), ("line", "muted", "perfect")],
+    "atoms": [("disc", "matrix", "atoms"), ("dot", "muted", "recovered below")],
+}
 FORMATS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "json": "JSON", "nc": "NetCDF"}
 
 
@@ -59,7 +68,10 @@ def _count(name: str, label: str, bounds: tuple[int, int]) -> html.Div:
 def _graph(name: str, label: str) -> html.Figure:
     config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"], "scrollZoom": False}
     config["toImageButtonOptions"] = {"format": "svg", "filename": f"spinodal-{name}"}
-    return html.Figure(dcc.Graph(id=name, config=config, className="graph"), role="figure", **{"aria-label": label})
+    marks = [html.Span([html.I(className=f"mark {kind}", style={"color": f"var(--{colour})"}), text]) for kind, colour, text in LEGENDS[name]]
+    return html.Figure(
+        [dcc.Graph(id=name, config=config, className="graph"), html.Figcaption(marks)], role="figure", **{"aria-label": label}
+    )
 
 
 def layout() -> html.Div:
@@ -72,7 +84,9 @@ def layout() -> html.Div:
         dcc.Store(id="theme-kept", storage_type="local"),
         dcc.Store(id="choices", data={"x": State().x, "f": State().f}),
         dcc.Store(id="state"),
-        dcc.Store(id="medium"),
+        dcc.Store(id="settled"),
+        dcc.Store(id="drawn"),
+        dcc.Store(id="here"),
         dcc.Store(id="instance"),
         *(dcc.Store(id=f"{name}-figure") for name in ("diagram", "potential", "curve", "errors")),
         dcc.Store(id="run", storage_type="session"),
@@ -89,7 +103,7 @@ def _header() -> html.Header:
     return html.Header(
         [
             html.H1("Spinodal"),
-            html.P("Y = F X/√N + noise: what can be learned, and does message passing learn it?", className="motto"),
+            html.P("Y = F X/√N + noise", className="motto"),
             html.Div(id="readout", role="status", **{"aria-live": "polite"}),
             html.Button("Dark", id="toggle", type="button", title="Light or dark"),
         ]
@@ -144,6 +158,19 @@ def _footer() -> html.Footer:
             ),
         ]
     )
+
+
+def page_template() -> str:
+    """Dash's page with the colours of both themes in it: the reader's choice, or else the system's."""
+
+    def rules(name: str) -> str:
+        return "".join(f"--{key}:{value};" for key, value in THEMES[name].items()) + f"color-scheme:{name};"
+
+    style = f":root{{{rules('light')}}}:root[data-theme=dark]{{{rules('dark')}}}"
+    style += f"@media (prefers-color-scheme:dark){{:root:not([data-theme]){{{rules('dark')}}}}}"
+    return f"""<!DOCTYPE html>
+<html lang="en"><head>{{%metas%}}<title>{{%title%}}</title>{{%favicon%}}{{%css%}}<style>{style}</style></head>
+<body>{{%app_entry%}}{{%config%}}{{%scripts%}}{{%renderer%}}</body></html>"""
 
 
 def readout(items: list[tuple[str, str]], phase: str) -> list[Any]:

@@ -56,10 +56,15 @@ class Diagram(NamedTuple):
     transitions: Sketch
 
 
-def diagram(state: State) -> Diagram:
-    """The phase diagram around a state; it does not depend on the state's place in it."""
+def around(state: State) -> State:
+    """What the phase diagram depends on: a state without its place in the diagram."""
     place = {"pi": 1.0, "n": State().n, "seed": State().seed, "rho" if state.has_density else "alpha": 0.5}
-    return _diagram(state._replace(**place))  # type: ignore[arg-type]
+    return state._replace(**place)  # type: ignore[arg-type]
+
+
+def diagram(state: State) -> Diagram:
+    """The phase diagram around a state."""
+    return _diagram(around(state))
 
 
 @lru_cache(maxsize=64)

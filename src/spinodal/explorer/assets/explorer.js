@@ -3,6 +3,8 @@
   "use strict";
   const SLIDERS = ["alpha", "rho", "eta", "delta", "pi"];
   const WITHOUT_DENSITY = ["gaussian", "rademacher", "laplace"];
+  const REST = 200; // milliseconds without a change after which the sliders are at rest
+  let settling = null;
   const nothing = () => window.dash_clientside.no_update;
 
   function shown(text) {
@@ -37,8 +39,8 @@
     const axis = { gridcolor: theme.faint, linecolor: theme.muted, tickcolor: theme.muted, showline: true, ticks: "outside", ticklen: 3 };
     out.layout = Object.assign(
       {
-        margin: { l: 52, r: 10, t: 30, b: 40 },
-        legend: { font: { size: 10 }, bgcolor: theme.paper + "b8", x: 0.02, y: 0.98, xanchor: "left", yanchor: "top" },
+        margin: { l: 52, r: 10, t: 28, b: 38 },
+        showlegend: false,
         hovermode: "closest",
         autosize: true,
       },
@@ -51,8 +53,11 @@
       }
     );
     out.layout.title = Object.assign({ font: { size: 13 }, x: 0.02, xanchor: "left", y: 0.985, yanchor: "top" }, out.layout.title);
-    out.layout.xaxis = Object.assign({}, axis, out.layout.xaxis);
-    out.layout.yaxis = Object.assign({}, axis, out.layout.yaxis);
+    for (const side of ["xaxis", "yaxis"]) {
+      const given = out.layout[side];
+      // Powers are written a quarter larger than other labels.
+      out.layout[side] = Object.assign({}, axis, { tickfont: { size: given.type === "log" ? 9 : 11 } }, given);
+    }
     return out;
   }
 
@@ -75,7 +80,7 @@
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     spinodal: {
-      collect: function (alpha, rho, eta, delta, pi, choices, n, seed, oldState, oldMedium, oldInstance, constants) {
+      collect: function (alpha, rho, eta, delta, pi, choices, n, seed, oldState, oldInstance, constants) {
         const places = { alpha, rho, eta, delta, pi };
         const words = {};
         const labels = SLIDERS.map((name) => {
@@ -93,14 +98,14 @@
         const old = oldInstance || { n: 100, seed: 1 };
         const instance = { n: whole(n, 10, 400, old.n), seed: whole(seed, 0, 999999, old.seed) };
         const dense = !WITHOUT_DENSITY.includes(choices.x);
-        const medium = Object.assign({}, state);
-        delete medium.pi;
-        delete medium[dense ? "rho" : "alpha"];
+        if (!same(state, oldState)) {
+          window.clearTimeout(settling);
+          settling = window.setTimeout(() => window.dash_clientside.set_props("settled", { data: state }), REST);
+        }
         const query = new URLSearchParams(Object.assign({}, state, instance));
         window.history.replaceState(null, "", window.location.pathname + "?" + query);
         return [
           same(state, oldState) ? nothing() : state,
-          same(medium, oldMedium) ? nothing() : medium,
           same(instance, oldInstance) ? nothing() : instance,
           !dense,
           ...labels,
@@ -119,24 +124,22 @@
         return figure ? painted(figure, theme, constants) : nothing();
       },
 
-      paintDiagram: function (figure, state, theme, constants) {
-        if (!figure || !state) return nothing();
-        const dense = !WITHOUT_DENSITY.includes(state.x);
-        const x = Number(dense ? state.rho : state.alpha);
-        const y = Number(state.pi);
+      paintDiagram: function (figure, place, theme, constants) {
+        if (!figure || !place) return nothing();
+        const [x, y, alpha] = place;
         const here = {
           type: "scatter", mode: "markers", x: [x], y: [y], name: "you are here", showlegend: false,
           marker: { size: 13, color: "@paper", symbol: "circle", line: { width: 3, color: "@ink" } }, hoverinfo: "skip",
         };
         const out = painted({ data: figure.data.concat([here]), layout: figure.layout }, theme, constants);
-        const alpha = Number(state.alpha);
+        const dense = !document.getElementById("rho").disabled;
         if (dense) out.layout.xaxis = Object.assign({}, out.layout.xaxis, { range: [0, Math.min(1, Math.max(1.25 * alpha, 1.06 * x))] });
         const [low, high] = out.layout.yaxis.range;
         out.layout.yaxis = Object.assign({}, out.layout.yaxis, { range: [Math.min(low, Math.log10(y) - 0.05), Math.max(high, Math.log10(y) + 0.05)] });
         return out;
       },
 
-      paintErrors: function (figure, live, state, theme, constants) {
+      paintErrors: function (figure, live, theme, constants, state) {
         if (!figure) return nothing();
         const out = { data: figure.data.slice(), layout: figure.layout };
         if (matches(live, state) && live.iterations.length) {
@@ -167,7 +170,7 @@
             { type: "scatter", mode: "lines", x: ends, y: ends, line: { width: 1, color: "@muted" }, hoverinfo: "skip" },
           ],
           layout: {
-            title: { text: "recovered X" }, showlegend: false,
+            title: { text: "recovered X" },
             xaxis: { title: { text: "true X" }, zeroline: false }, yaxis: { title: { text: "recovered X, scales fitted" }, zeroline: false },
           },
         };
@@ -179,7 +182,7 @@
             { type: "scatter", mode: "lines", x: [1, order.length], y: [result.threshold, result.threshold], line: { width: 1, dash: "dot", color: "@muted" }, name: "recovered below", hoverinfo: "skip" },
           ],
           layout: {
-            title: { text: "atoms: " + share + "% recovered" }, showlegend: false,
+            title: { text: "atoms: " + share + "% recovered" },
             xaxis: { title: { text: "atom, best first" }, zeroline: false },
             yaxis: { type: "log", exponentformat: "power", title: { text: "1 − cos² to the true atom" }, range: [Math.log10(order[0]) - 0.3, 0.2] },
           },
@@ -203,7 +206,8 @@
         const format = document.getElementById("format").value;
         if (format !== "svg" && format !== "png") return { which: which, format: format, clicks: clicks };
         const graph = document.querySelector("#" + which + " .js-plotly-plot");
-        window.Plotly.downloadImage(graph, { format: format, filename: "spinodal-" + which, scale: format === "png" ? 2 : 1, width: 720, height: 480 });
+        const figure = { data: graph.data, layout: Object.assign({}, graph.layout, { showlegend: true }) };
+        window.Plotly.downloadImage(figure, { format: format, filename: "spinodal-" + which, scale: format === "png" ? 2 : 1, width: 720, height: 480 });
         return nothing();
       },
     },
