@@ -42,6 +42,11 @@ def _screen(data: Any) -> Screen:
         flask.abort(400, str(error))
 
 
+def _together(data: Any, instance: Any) -> Any:
+    """The two parts of a state in one; anything else is left for the check to refuse."""
+    return {**data, **instance} if isinstance(data, dict) and isinstance(instance, dict) else data
+
+
 def _ours(app: Dash, name: str, *wires: Any) -> None:
     """A callback that runs in the browser: a function of assets/explorer.js."""
     app.clientside_callback(ClientsideFunction(_OURS, name), *wires)
@@ -70,9 +75,12 @@ def _address(app: Dash) -> None:
 
 
 @lru_cache(maxsize=64)
-def _exact(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
+def exact_numbers(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
+    """The numbers at the top of the page."""
     problem = state.problem()
-    return outcomes([problem])[0], {"π*": pi_star(problem), "πˢ": spinodal(problem), "π_B": bayes_transition(problem)}
+    # Maxwell's construction takes thousands of integrals, and the digits that are shown are those of the tables.
+    maxwell = bayes_transition(quick.quick_problem(state))
+    return outcomes([problem])[0], {"π*": pi_star(problem), "πˢ": spinodal(problem), "π_B": maxwell}
 
 
 def _figures(app: Dash) -> None:
@@ -104,8 +112,8 @@ def _figures(app: Dash) -> None:
     )
     def tell(data: Any, instance: Any) -> Any:
         """When the sliders rest: the numbers, by quadrature and not from tables, and the commands that print them."""
-        state = _screen({**(data or {}), **(instance or {})})
-        outcome, transitions = _exact(state._replace(n=Screen().n, seed=Screen().seed))
+        state = _screen(_together(data, instance))
+        outcome, transitions = exact_numbers(state._replace(n=Screen().n, seed=Screen().seed))
         bayes, amp = outcome.bayes.mse, outcome.amp.mse
         errors = [("Bayes E, D", f"{bayes.X:.3g}, {bayes.F:.3g}"), ("AMP E, D", f"{amp.X:.3g}, {amp.F:.3g}")]
         numbers = [(name, "none" if value is None else f"{value:.4g}") for name, value in transitions.items()]
@@ -131,7 +139,7 @@ def _live(app: Dash, runs: Runs) -> None:
         prevent_initial_call=True,
     )
     def start(clicks: Any, data: Any, instance: Any) -> Any:
-        state = _screen({**(data or {}), **(instance or {})})
+        state = _screen(_together(data, instance))
         try:
             run = runs.start(state)
         except InputError as error:
@@ -171,7 +179,7 @@ def _downloads(app: Dash, runs: Runs) -> None:
     @app.callback(Output("download", "data"), Input("wanted", "data"), State("state", "data"), State("run", "data"), prevent_initial_call=True)
     def send(wanted: Any, data: Any, id: Any) -> Any:
         """A file made in memory; its name is one of ours."""
-        which, kind = wanted.get("which"), wanted.get("format")
-        if which not in FIGURES or kind not in ("csv", "json", "nc"):
+        which, kind = (wanted.get(name) if isinstance(wanted, dict) else None for name in ("which", "format"))
+        if not isinstance(which, str) or which not in FIGURES or kind not in ("csv", "json", "nc"):
             flask.abort(400, "There is no such file.")
         return data_file(which, kind, _screen(data), runs.get(id))

@@ -16,6 +16,8 @@ _LOWEST_PI, _HIGHEST_PI = 0.5, 100.0
 _LEAST_ERROR = 1e-12
 # Where the names of the regions may stand.
 _HEIGHTS = {"impossible": (1.2, 2.0, 4.0, 8.0), "hard": (14.0, 20.0, 30.0, 40.0), "easy": (60.0,)}
+# Significant digits of what is drawn.
+_DIGITS = 5
 # The part of the S-curve that is shown around the present pi.
 _AROUND = 30.0
 
@@ -39,7 +41,12 @@ def _ticks(low: float | None, high: float | None) -> int:
 
 def _numbers(values: Any) -> list[float | None]:
     """Numbers short enough to send at every step of a slider; infinities and NaN leave a gap."""
-    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in np.asarray(values, dtype=float)]
+    values = np.asarray(values, dtype=float)
+    finite = np.isfinite(values)
+    size = np.where(finite & (values != 0), np.abs(values), 1.0)
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(size)))
+    short = (np.round(np.where(finite, values, 0.0) * scale) / scale).tolist()
+    return short if finite.all() else [value if kept else None for value, kept in zip(short, finite, strict=True)]
 
 
 def _line(x: Any, y: Any, name: str, colour: str, **line: Any) -> dict[str, Any]:

@@ -69,9 +69,8 @@ def _graph(name: str, label: str) -> html.Figure:
     config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"], "scrollZoom": False}
     config["toImageButtonOptions"] = {"format": "svg", "filename": f"spinodal-{name}"}
     marks = [html.Span([html.I(className=f"mark {kind}", style={"color": f"var(--{colour})"}), text]) for kind, colour, text in LEGENDS[name]]
-    return html.Figure(
-        [dcc.Graph(id=name, config=config, className="graph"), html.Figcaption(marks)], role="figure", **{"aria-label": label}
-    )
+    graph = html.Div(dcc.Graph(id=name, config=config), className="graph")
+    return html.Figure([graph, html.Figcaption(marks)], role="figure", **{"aria-label": label})
 
 
 def layout() -> html.Div:
