@@ -7,6 +7,7 @@ from typing import Any
 
 import flask
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
+from dash.exceptions import PreventUpdate
 
 from ..errors import InputError
 from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
@@ -112,6 +113,8 @@ def _figures(app: Dash) -> None:
     )
     def tell(data: Any, instance: Any) -> Any:
         """When the sliders rest: the numbers, by quadrature and not from tables, and the commands that print them."""
+        if data is None:
+            raise PreventUpdate
         state = _screen(_together(data, instance))
         outcome, transitions = exact_numbers(state._replace(n=Screen().n, seed=Screen().seed))
         bayes, amp = outcome.bayes.mse, outcome.amp.mse
