@@ -38,9 +38,6 @@ def measure(page: Any, slider: str) -> list[float]:
         page.keyboard.press("ArrowRight")
         page.wait_for_function(SETTLED, timeout=20_000)
         times.append(page.evaluate("() => window.seen.drawn - window.seen.asked"))
-        import os
-        if os.environ.get("DETAIL"):
-            print(round(times[-1]), page.evaluate("() => performance.getEntriesByType('resource').filter(e => e.name.includes('update-component') && e.startTime > window.seen.asked).map(e => [Math.round(e.startTime-window.seen.asked), Math.round(e.responseEnd-window.seen.asked), e.transferSize])"))
     return times[LEFT_OUT:]
 
 

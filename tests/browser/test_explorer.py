@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from conftest import drawn
 from playwright.sync_api import Page, expect
+
+from conftest import drawn
 
 Open = Callable[..., Page]
 
@@ -225,7 +226,9 @@ def test_dark_by_the_system_or_by_choice(open_page: Open) -> None:
     light.get_by_role("button", name="Dark").click()
     light.wait_for_function("document.querySelector('#curve .js-plotly-plot').layout.paper_bgcolor !== '#ffffff'")
     assert paper(light) == paper(dark)
-    assert light.evaluate("getComputedStyle(document.body).backgroundColor") == dark.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert light.evaluate("getComputedStyle(document.body).backgroundColor") == dark.evaluate(
+        "getComputedStyle(document.body).backgroundColor"
+    )
     light.reload()
     drawn(light)
     assert paper(light) == paper(dark)  # remembered

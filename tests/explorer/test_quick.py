@@ -1,4 +1,4 @@
-"""What is drawn against what is computed: tables against quadrature, the sketched diagram against the refined one, snippets against the page."""
+"""What is drawn against what is computed: tables against quadrature, the sketched diagram against the refined one, snippets too."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import Done
 
 import spinodal as sp
+from conftest import Done
 from spinodal.explorer import quick, snippets
 from spinodal.explorer.app import exact_numbers
 from spinodal.explorer.state import State

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import Done
 
 import spinodal as sp
+from conftest import Done
 from spinodal.errors import InputError
 from spinodal.explorer import runs as module
 from spinodal.explorer import snippets

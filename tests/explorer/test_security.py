@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Done
 
+from conftest import Done
 from spinodal.errors import InputError
 from spinodal.explorer import server
 from spinodal.explorer.app import make_app
@@ -65,7 +65,9 @@ def test_our_own_host_is_not(client: Any, host: str) -> None:
     assert client.get("/", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:8050", "http://127.0.0.1:9999", "http://localhost:8050"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://127.0.0.1:8050", "http://127.0.0.1:9999", "http://localhost:8050"]
+)
 def test_a_foreign_origin_is_refused(client: Any, origin: str) -> None:
     assert client.post("/_dash-update-component", json={}, headers={**HERE, "Origin": origin}).status_code == 403
     assert client.get("/_dash-layout", headers={**HERE, "Origin": origin}).status_code == 403
@@ -129,7 +131,9 @@ def test_no_path_from_the_client_is_a_file(client: Any, wanted: Any) -> None:
     assert ask(client, {"wanted.data": wanted, "state.data": {}}, "download.data").status_code == 400
 
 
-@pytest.mark.parametrize("path", ["/assets/../app.py", "/assets/%2e%2e/app.py", "/assets//etc/passwd", "/_dash-component-suites/dash/../../app.py"])
+@pytest.mark.parametrize(
+    "path", ["/assets/../app.py", "/assets/%2e%2e/app.py", "/assets//etc/passwd", "/_dash-component-suites/dash/../../app.py"]
+)
 def test_nothing_but_assets_is_served(client: Any, path: str) -> None:
     answer = client.get(path, headers=HERE)
     assert b"def make_app" not in answer.data

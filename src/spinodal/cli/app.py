@@ -189,7 +189,9 @@ def demo(out: OutDir = "out") -> None:
 
 @app.command()
 def explore(
-    host: Annotated[str, typer.Option(metavar="HOST", help="Where to listen; elsewhere than 127.0.0.1 others can reach the page.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where to listen; elsewhere than 127.0.0.1 others can reach the page.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", help="0 for any that is free.")] = 8050,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Don't open the page in a browser.")] = False,
 ) -> None:

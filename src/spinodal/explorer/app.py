@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import flask
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.exceptions import PreventUpdate
+from werkzeug.exceptions import BadRequest
 
 from ..errors import InputError
 from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
@@ -40,7 +40,7 @@ def _screen(data: Any) -> Screen:
     try:
         return from_client(data)
     except InputError as error:
-        flask.abort(400, str(error))
+        raise BadRequest(str(error)) from None
 
 
 def _together(data: Any, instance: Any) -> Any:
@@ -72,7 +72,15 @@ def _address(app: Dash) -> None:
     labels = [Output(f"{name}-value", "children") for name in SLIDERS]
     kept = [State("state", "data"), State("instance", "data"), State("constants", "data")]
     _ours(app, "collect", *outputs, *labels, *inputs, *kept)
-    _ours(app, "theme", Output("theme", "data"), Output("theme-kept", "data"), Output("toggle", "children"), Input("toggle", "n_clicks"), State("theme-kept", "data"))
+    _ours(
+        app,
+        "theme",
+        Output("theme", "data"),
+        Output("theme-kept", "data"),
+        Output("toggle", "children"),
+        Input("toggle", "n_clicks"),
+        State("theme-kept", "data"),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -173,16 +181,26 @@ def _live(app: Dash, runs: Runs) -> None:
         seen = run.seen()
         return seen, seen["done"]
 
-    _ours(app, "progress", Output("progress", "children"), Output("cancel", "disabled"), Output("start", "disabled"), Input("live", "data"), Input("state", "data"))
+    _ours(
+        app,
+        "progress",
+        Output("progress", "children"),
+        Output("cancel", "disabled"),
+        Output("start", "disabled"),
+        Input("live", "data"),
+        Input("state", "data"),
+    )
 
 
 def _downloads(app: Dash, runs: Runs) -> None:
     _ours(app, "save", Output("wanted", "data"), Input("save", "n_clicks"))
 
-    @app.callback(Output("download", "data"), Input("wanted", "data"), State("state", "data"), State("run", "data"), prevent_initial_call=True)
+    @app.callback(
+        Output("download", "data"), Input("wanted", "data"), State("state", "data"), State("run", "data"), prevent_initial_call=True
+    )
     def send(wanted: Any, data: Any, id: Any) -> Any:
         """A file made in memory; its name is one of ours."""
         which, kind = (wanted.get(name) if isinstance(wanted, dict) else None for name in ("which", "format"))
-        if not isinstance(which, str) or which not in FIGURES or kind not in ("csv", "json", "nc"):
-            flask.abort(400, "There is no such file.")
+        if not isinstance(which, str) or which not in FIGURES or not isinstance(kind, str) or kind not in ("csv", "json", "nc"):
+            raise BadRequest("There is no such file.")
         return data_file(which, kind, _screen(data), runs.get(id))

@@ -26,12 +26,28 @@ FIGURES = {
     "recovered": "Recovered X against the true X",
     "atoms": "Angle of every atom to the true one",
 }
-# What is what, beneath each figure: the kind of mark, its colour in the theme, its name. Plotly's own legends would cost a third of a redraw.
+# What is what, beneath each figure: the kind of mark, its colour, its name. Plotly's own legends would cost a third of a redraw.
 LEGENDS = {
-    "diagram": [("line", "bound", "π*"), ("dot", "spinodal", "πˢ (AMP)"), ("dash", "matrix", "π_B (Bayes)"), ("dot", "muted", "2nd spinodal")],
+    "diagram": [
+        ("line", "bound", "π*"),
+        ("dot", "spinodal", "πˢ (AMP)"),
+        ("dash", "matrix", "π_B (Bayes)"),
+        ("dot", "muted", "2nd spinodal"),
+    ],
     "potential": [("line", "signals", "Φ(E)"), ("disc", "muted", "state evolution"), ("disc", "bayes", "Bayes"), ("disc", "amp", "AMP")],
-    "curve": [("line", "signals", "stable"), ("dot", "signals", "unstable"), ("line", "muted", "π now"), ("disc", "bayes", "Bayes"), ("disc", "amp", "AMP")],
-    "errors": [("line", "signals", "E predicted"), ("line", "matrix", "D predicted"), ("disc", "signals", "E run"), ("square", "matrix", "D run")],
+    "curve": [
+        ("line", "signals", "stable"),
+        ("dot", "signals", "unstable"),
+        ("line", "muted", "π now"),
+        ("disc", "bayes", "Bayes"),
+        ("disc", "amp", "AMP"),
+    ],
+    "errors": [
+        ("line", "signals", "E predicted"),
+        ("line", "matrix", "D predicted"),
+        ("disc", "signals", "E run"),
+        ("square", "matrix", "D run"),
+    ],
     "recovered": [("disc", "amp", "entries of X"), ("line", "muted", "perfect")],
     "atoms": [("disc", "matrix", "atoms"), ("dot", "muted", "recovered below")],
 }
@@ -66,9 +82,16 @@ def _count(name: str, label: str, bounds: tuple[int, int]) -> html.Div:
 
 
 def _graph(name: str, label: str) -> html.Figure:
-    config = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"], "scrollZoom": False}
+    config = {
+        "displaylogo": False,
+        "responsive": True,
+        "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+        "scrollZoom": False,
+    }
     config["toImageButtonOptions"] = {"format": "svg", "filename": f"spinodal-{name}"}
-    marks = [html.Span([html.I(className=f"mark {kind}", style={"color": f"var(--{colour})"}), text]) for kind, colour, text in LEGENDS[name]]
+    marks = [
+        html.Span([html.I(className=f"mark {kind}", style={"color": f"var(--{colour})"}), text]) for kind, colour, text in LEGENDS[name]
+    ]
     graph = html.Div(dcc.Graph(id=name, config=config), className="graph")
     return html.Figure([graph, html.Figcaption(marks)], role="figure", **{"aria-label": label})
 
@@ -114,7 +137,10 @@ def _controls() -> html.Div:
         html.H2("Run AMP here"),
         html.Div([_count("n", "N", SIZES), _count("seed", "seed", SEEDS)], className="pair"),
         html.Div(
-            [html.Button("Run", id="start", type="button", className="main"), html.Button("Cancel", id="cancel", type="button", disabled=True)],
+            [
+                html.Button("Run", id="start", type="button", className="main"),
+                html.Button("Cancel", id="cancel", type="button", disabled=True),
+            ],
             className="pair",
         ),
         html.P(id="progress", role="status", **{"aria-live": "polite"}),

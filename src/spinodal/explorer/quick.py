@@ -72,9 +72,8 @@ def _diagram(state: State) -> Diagram:
     axis, across = ("rho", _ACROSS_RHO) if state.has_density else ("alpha", _ACROSS_ALPHA)
     base, bounds = _batch(axis, state.x, state.f)
     shape = (len(across),)
-    changed = {"noise": np.full(shape, state.delta), "side_snr": np.full(shape, 1 / state.eta)}
     alpha = np.full(shape, state.alpha) if axis == "rho" else np.array(across)
-    batch = Batch([], stacked=base.setup._replace(alpha=alpha, **changed))
+    batch = Batch([], stacked=base.setup._replace(alpha=alpha, noise=np.full(shape, state.delta), side_snr=np.full(shape, 1 / state.eta)))
     bound = np.array([pi_star(problem.replace(alpha=float(a))) for problem, a in zip(bounds, alpha, strict=True)])
     return Diagram(axis, np.array(across), bound, sketch(batch, bound))
 
@@ -84,7 +83,7 @@ def _batch(axis: str, x: str, f: str) -> tuple[Batch, list[Problem]]:
     """Problems along the axis, side by side, of which only numbers are changed from then on."""
     across = _ACROSS_RHO if axis == "rho" else _ACROSS_ALPHA
     state = State(x=x, f=f)
-    problems = [quick_problem(state._replace(**{axis: value})) for value in across]
+    problems = [quick_problem(state._replace(rho=value) if axis == "rho" else state._replace(alpha=value)) for value in across]
     return Batch(problems), problems
 
 

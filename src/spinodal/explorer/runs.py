@@ -134,7 +134,9 @@ class Runs:
         M, N, P = state.problem().sizes(state.n)
         if max(N, M) * P > MOST_ENTRIES:
             most = int(np.sqrt(MOST_ENTRIES / (state.pi * max(1.0, state.alpha))))
-            raise InputError(f"An instance of N = {N} would have {max(N, M) * P:,} entries, but {MOST_ENTRIES:,} are allowed: N = {most} would do.")
+            raise InputError(
+                f"An instance of N = {N} would have {max(N, M) * P:,} entries, but {MOST_ENTRIES:,} are allowed: N = {most} would do."
+            )
         with self._lock:
             if sum(run.thread.is_alive() for run in self._runs.values()) >= MOST_RUNNING:
                 raise InputError(f"{MOST_RUNNING} runs are under way already: wait for one to end, or cancel it.")

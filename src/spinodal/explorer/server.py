@@ -60,7 +60,9 @@ def explore(host: str, port: int, open_browser: bool) -> None:
     shown = f"[{server.host}]" if ":" in server.host else server.host
     address = f"http://{shown}:{server.port}/"
     if not is_loopback(host):
-        print(f"spinodal: warning: {host} can be reached from other computers; anyone there can use this page and its runs.", file=sys.stderr)
+        print(
+            f"spinodal: warning: {host} can be reached from other computers; anyone there can use this page and its runs.", file=sys.stderr
+        )
     print(f"The explorer is at {address} (Ctrl-C ends it).", flush=True)
     from .quick import warm_up
 

@@ -74,7 +74,9 @@ PRIORS_F = {
     "rademacher": Kind("±1", lambda _: Rademacher(), "sp.Rademacher()"),
     "gauss-bernoulli": Kind("half zero, half Gaussian", lambda _: GaussBernoulli(0.5, 0.0, 2.0), "sp.GaussBernoulli(0.5, 0.0, 2.0)"),
     "nonnegative": Kind("nonnegative, half zero", lambda _: NonnegativeGaussBernoulli(0.5, 2.0), "sp.NonnegativeGaussBernoulli(0.5, 2.0)"),
-    "mixture": Kind("near ±1", lambda _: Mixture([0.5, 0.5], [-0.9, 0.9], [0.19, 0.19]), "sp.Mixture([0.5, 0.5], [-0.9, 0.9], [0.19, 0.19])"),
+    "mixture": Kind(
+        "near ±1", lambda _: Mixture([0.5, 0.5], [-0.9, 0.9], [0.19, 0.19]), "sp.Mixture([0.5, 0.5], [-0.9, 0.9], [0.19, 0.19])"
+    ),
     "laplace": Kind("Laplace", lambda _: Laplace(_UNIT_LAPLACE), f"sp.Laplace({_UNIT_LAPLACE})"),
 }
 _CHOICES: dict[str, dict[str, Kind]] = {"x": PRIORS_X, "f": PRIORS_F}

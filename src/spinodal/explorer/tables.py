@@ -48,7 +48,7 @@ class Tabulated(Prior):
         t = place - node
         # Cubic Hermite polynomials: values and slopes (per step) at both ends.
         weights = jnp.stack([(1 + 2 * t) * (1 - t) ** 2, t * (1 - t) ** 2, t**2 * (3 - 2 * t), t**2 * (t - 1)])
-        ends = jnp.asarray(_tables[self.kind])[self.row.astype(int), node]
+        ends = jnp.asarray(_tables[self.kind])[jnp.asarray(self.row).astype(int), node]
         log_mmse, log_overlap, log_information = jnp.dot(ends, weights)
         beyond, before = jnp.maximum(scaled / kept, 1.0), jnp.minimum(scaled / kept, 1.0)
         return Averages(

@@ -84,8 +84,8 @@ def solve(
     AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
     and free entropy is returned. `start` is a solution to go on from, of data of the same shape: its F and X take the place of what the
-    priors and F' say. `progress(iteration, residual, damping)` is called from time to time, and so is `watch(iteration, means)` with the means
-    of F and X, after every iteration at first; what either raises ends the solve. Results are NumPy arrays of `dtype`.
+    priors and F' say. `progress(iteration, residual, damping)` is called from time to time, and so is `watch(iteration, means)` with the
+    means of F and X, after every iteration at first; what either raises ends the solve. Results are NumPy arrays of `dtype`.
 
     `checkpoint` is a file that the whole state is written to after `every` iterations; if it is there already, the solve goes on from it,
     to the same numbers. `mesh` is a jax.sharding.Mesh over whose devices the signals are divided.
