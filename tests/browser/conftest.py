@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 # Compiling takes a while on two cores, more so when they have other work.
-PATIENCE = 20_000
+PATIENCE = 60_000
 
 
 @pytest.fixture(scope="session")
