@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -20,10 +19,10 @@ PATIENCE = 60_000
 def address() -> Iterator[str]:
     """Where `spinodal explore` serves, started as a user would."""
     words = [sys.executable, "-c", "from spinodal.cli import main; main()", "explore", "--no-browser", "--port", "0"]
-    server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     line = server.stdout.readline()
-    assert "http://127.0.0.1:" in line, server.stderr.read() if server.stderr else line
+    assert "http://127.0.0.1:" in line
     yield line.split()[4]
     server.terminate()
     server.wait(timeout=20)
