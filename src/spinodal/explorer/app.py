@@ -111,24 +111,28 @@ def _figures(app: Dash) -> None:
             return no_update, *figures, no_update, here
         return diagram_figure(quick.diagram(state), state), *figures, around, here
 
+    @app.callback(Output("readout", "children"), Input("settled", "data"), prevent_initial_call=True)
+    def tell(data: Any) -> Any:
+        """When the sliders rest: the numbers, by quadrature and not from tables."""
+        outcome, transitions = exact_numbers(_screen(data))
+        bayes, amp = outcome.bayes.mse, outcome.amp.mse
+        errors = [("Bayes E, D", f"{bayes.X:.3g}, {bayes.F:.3g}"), ("AMP E, D", f"{amp.X:.3g}, {amp.F:.3g}")]
+        numbers = [(name, "none" if value is None else f"{value:.4g}") for name, value in transitions.items()]
+        return readout([*numbers, *errors], outcome.phase)
+
     @app.callback(
-        Output("readout", "children"),
         Output("command", "children"),
         Output("code", "children"),
         Input("settled", "data"),
         Input("instance", "data"),
         prevent_initial_call=True,
     )
-    def tell(data: Any, instance: Any) -> Any:
-        """When the sliders rest: the numbers, by quadrature and not from tables, and the commands that print them."""
+    def spell(data: Any, instance: Any) -> Any:
+        """The commands that print them."""
         if data is None:
             raise PreventUpdate
         state = _screen(_together(data, instance))
-        outcome, transitions = exact_numbers(state._replace(n=Screen().n, seed=Screen().seed))
-        bayes, amp = outcome.bayes.mse, outcome.amp.mse
-        errors = [("Bayes E, D", f"{bayes.X:.3g}, {bayes.F:.3g}"), ("AMP E, D", f"{amp.X:.3g}, {amp.F:.3g}")]
-        numbers = [(name, "none" if value is None else f"{value:.4g}") for name, value in transitions.items()]
-        return readout([*numbers, *errors], outcome.phase), snippets.command(state), snippets.code(state)
+        return snippets.command(state), snippets.code(state)
 
     themed = [Input("theme", "data"), State("constants", "data")]
     _ours(app, "paintDiagram", Output("diagram", "figure"), Input("diagram-figure", "data"), Input("here", "data"), *themed)

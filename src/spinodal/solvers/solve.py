@@ -35,8 +35,8 @@ _FETCHERS = 4
 _MOST_PINNED = 2**28
 # Iterations between two calls of a progress callback.
 _PROGRESS_STRIDE = 10
-# Whoever watches is shown every iteration at first, then one each time their number has grown by this share.
-_WATCHED_SHARE = 0.1
+# Whoever watches is shown every iteration at first, then one each time their number has grown by this share, or by so many.
+_WATCHED_SHARE, _WATCHED_MOST = 0.1, 20
 
 
 class Solution(NamedTuple):
@@ -222,7 +222,7 @@ def _solve_batch(
         goal = jnp.minimum(run.iteration + allowed, max_iterations) if goal_left is None else goal_left
         goal_left = None  # of a run that was interrupted
         while True:
-            step = stride if watch is None else min(stride, 1 + int(_WATCHED_SHARE * int(np.max(run.iteration))))
+            step = stride if watch is None else min(stride, _WATCHED_MOST, 1 + int(_WATCHED_SHARE * int(np.max(run.iteration))))
             run, unfinished = run_batch(model, observed, problem, run, jnp.minimum(goal, run.iteration + step), goal, settled)
             if progress is not None:
                 last = np.asarray(run.iteration).max() - 1
