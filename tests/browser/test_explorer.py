@@ -130,7 +130,7 @@ def test_amp_runs_live_over_its_prediction(open_page: Open) -> None:
     # A run of other settings is not drawn over this prediction.
     page.focus("#pi")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('#errors .js-plotly-plot').data.length === 2")
+    page.wait_for_function("() => document.querySelector('#errors .js-plotly-plot').data.length === 2")
     expect(page.locator("#progress")).to_contain_text("(of other settings)")
 
 
@@ -143,7 +143,7 @@ def test_a_reload_finds_the_run_again_and_cancel_ends_it(open_page: Open) -> Non
     drawn(page)
     expect(page.locator("#progress")).to_contain_text("Running.")
     expect(page.locator("#start")).to_be_disabled()
-    page.wait_for_function("document.querySelector('#errors .js-plotly-plot').data.length === 4")
+    page.wait_for_function("() => document.querySelector('#errors .js-plotly-plot').data.length === 4")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#progress")).to_contain_text("Cancelled.")
     expect(page.locator("#start")).to_be_enabled()
@@ -200,7 +200,8 @@ def test_by_keyboard_alone(open_page: Open) -> None:
     for _ in range(60):
         page.keyboard.press("Tab")
         focused = page.evaluate(
-            "() => { const e = document.activeElement, s = getComputedStyle(e); return [e.id, s.outlineStyle, parseFloat(s.outlineWidth)]; }"
+            "() => { const e = document.activeElement, s = getComputedStyle(e);"
+            " return [e.id, s.outlineStyle, parseFloat(s.outlineWidth)]; }"
         )
         if focused[0]:
             visited.append(focused[0])
@@ -217,14 +218,14 @@ def test_by_keyboard_alone(open_page: Open) -> None:
 
 def test_dark_by_the_system_or_by_choice(open_page: Open) -> None:
     def paper(page: Page) -> str:
-        page.wait_for_function("document.querySelector('#curve .js-plotly-plot')?.layout?.paper_bgcolor")
+        page.wait_for_function("() => document.querySelector('#curve .js-plotly-plot')?.layout?.paper_bgcolor")
         return page.evaluate("document.querySelector('#curve .js-plotly-plot').layout.paper_bgcolor")
 
     light, dark = open_page(), open_page(color_scheme="dark")
     assert paper(light) == "#ffffff"
     assert paper(dark) != paper(light)
     light.get_by_role("button", name="Dark").click()
-    light.wait_for_function("document.querySelector('#curve .js-plotly-plot').layout.paper_bgcolor !== '#ffffff'")
+    light.wait_for_function("() => document.querySelector('#curve .js-plotly-plot').layout.paper_bgcolor !== '#ffffff'")
     assert paper(light) == paper(dark)
     assert light.evaluate("getComputedStyle(document.body).backgroundColor") == dark.evaluate(
         "getComputedStyle(document.body).backgroundColor"
