@@ -197,7 +197,7 @@ def test_downloads(open_page: Open, tmp_path: Path, kind: str) -> None:
 def test_by_keyboard_alone(open_page: Open) -> None:
     page = open_page(QUICK)
     visited = []
-    for _ in range(60):
+    for _ in range(120):  # the figures have buttons too
         page.keyboard.press("Tab")
         focused = page.evaluate(
             "() => { const e = document.activeElement, s = getComputedStyle(e);"
