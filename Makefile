@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+AS_ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: demo test test-slow lint docs bench clean
+.PHONY: demo test test-slow test-browser chromium lint docs bench clean
 
 demo: $(STAMP)
 	$(BIN)/spinodal demo --out out
@@ -14,6 +15,14 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest tests -m slow
+
+# The explorer in Debian's Chromium; nothing else is downloaded.
+test-browser: $(STAMP) chromium
+	$(BIN)/python -m pytest tests/browser --durations 5
+
+chromium:
+	@command -v chromium >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } || \
+	{ echo "The browser tests need Chromium, and it could not be installed: run 'apt-get install chromium' as root." >&2; exit 1; }
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples tools

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .pair import Pair
+from .palette import BLUE, GREEN, GREY, LINES, ORANGE, PHASE_COLOURS, VERMILION
 from .problem import Instance, Problem
 from .scoring import calibration, fit_scales
 from .theory import effective_potential, fixed_point_curve, outcomes, state_evolution
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
     from .solvers import Solution
 
-# Okabe and Ito's colours, in the order used here.
-BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#666666"
-LINES = (BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION)
-PHASE_COLOURS = {"impossible": "#e8e8e8", "hard": "#fbe3c8", "easy": "#dff0e6"}
 # Bins of fewer entries are too noisy to draw.
 _ENOUGH_ENTRIES = 30
 CAVEAT = "Replica and state-evolution predictions: not proven, and not exact at extensive rank."

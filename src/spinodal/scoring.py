@@ -57,19 +57,29 @@ def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED
         raise InputError(
             f"estimate must have the M = {F0.shape[0]} and P = {X0.shape[1]} of the truth, but {F.shape[0]} and {X.shape[1]} were given."
         )
-    cosine = _cosine(F0, F)
-    true, found = linear_sum_assignment(-np.abs(cosine))
+    true, found = _matching(F0, F)
     angle = np.ones(F0.shape[1])
     angle[true] = _angle(F0[:, true], F[:, found])
     same_size = F.shape == F0.shape
     none = Pair(float("nan"), float("nan"))
     raw = Pair(_mse(F, F0), _mse(X, X0)) if same_size else none
     scaled = Pair(*map(_mse, fit_scales(Pair(F, X), F0), (F0, X0))) if same_size else none
-    matched = Pair(np.zeros_like(F0), np.zeros_like(X0))
-    matched.F[:, true], matched.X[true] = F[:, found], X[found]
-    fitted = fit_scales(matched, F0)
+    fitted = align(Pair(F, X), Pair(F0, X0))
     aligned = Pair(_mse(fitted.F, F0), _mse(fitted.X, X0))
     return Score(raw, scaled, aligned, angle, float(np.mean(angle < recovered)), np.mean((fitted.X - X0) ** 2, axis=0))
+
+
+def align(estimate: Pair[np.ndarray], truth: Pair[np.ndarray]) -> Pair[np.ndarray]:
+    """The estimate with the order, signs and scales of its atoms fitted to the truth; atoms that were not found are zero."""
+    true, found = _matching(truth.F, estimate.F)
+    matched = Pair(np.zeros_like(truth.F), np.zeros_like(truth.X))
+    matched.F[:, true], matched.X[true] = estimate.F[:, found], estimate.X[found]
+    return fit_scales(matched, truth.F)
+
+
+def _matching(F0: np.ndarray, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """True atoms and the estimated ones that go with them, by the largest sum of absolute cosines."""
+    return linear_sum_assignment(-np.abs(_cosine(F0, F)))
 
 
 def fit_scales(estimate: Pair[np.ndarray], F0: np.ndarray) -> Pair[np.ndarray]:

@@ -185,3 +185,17 @@ def demo(out: OutDir = "out") -> None:
     from . import reproduce as figures
 
     figures.demo(out=out)
+
+
+@app.command()
+def explore(
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where to listen; elsewhere than 127.0.0.1 others can reach the page.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", help="0 for any that is free.")] = 8050,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Don't open the page in a browser.")] = False,
+) -> None:
+    """A page on this computer: sliders, phase diagram, potential, and AMP run live (extra: spinodal[explorer])."""
+    from ..explorer.server import explore as serve
+
+    serve(host, port, open_browser=not no_browser)

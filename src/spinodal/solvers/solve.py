@@ -17,7 +17,7 @@ from ..pair import Pair
 from ..problem import Observed, Problem, stacked
 from .amp import AMP
 from .checkpoint import Checkpoint, fingerprint
-from .data import NO_MEANS
+from .data import NO_MEANS, Data
 from .door import check_memory, check_observed
 from .epochs import Place, is_strong, search
 from .iterate import STATUSES, Progress, Tolerance, Trace
@@ -25,7 +25,7 @@ from .learning import Parameters, informed, parameters
 from .offsets import returned
 from .runs import Model, begin_batch, mapped, run_batch, start_batch
 from .sharding import Placement, gathered
-from .state import data_power, rescaled
+from .state import State, data_power, rescaled
 
 # A run that explains Y this much worse than X = 0 would has come apart.
 WORSE_THAN_NOTHING = 1.5
@@ -35,6 +35,8 @@ _FETCHERS = 4
 _MOST_PINNED = 2**28
 # Iterations between two calls of a progress callback.
 _PROGRESS_STRIDE = 10
+# Whoever watches is shown every iteration at first, then one each time their number has grown by this share, or by so many.
+_WATCHED_SHARE, _WATCHED_MOST = 0.1, 20
 
 
 class Solution(NamedTuple):
@@ -85,6 +87,7 @@ def solve(
     dtype: Any = np.float64,
     start: Solution | None = None,
     progress: Callable[[int, float, float], None] | None = None,
+    watch: Callable[[int, Pair[Any]], None] | None = None,
     checkpoint: str | Path | None = None,
     every: int = 100,
     mesh: Any = None,
@@ -96,7 +99,8 @@ def solve(
     AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
     Without F' the atoms come back in any order and with any sign, and `restarts` starts are tried side by side, of which the best by status
     and free entropy is returned. `start` is a solution to go on from, of data of the same shape: its F and X take the place of what the
-    priors and F' say. `progress(iteration, residual, damping)` is called from time to time. Results are NumPy arrays of `dtype`.
+    priors and F' say. `progress(iteration, residual, damping)` is called from time to time, and so is `watch(iteration, means)` with the
+    means of F and X, after every iteration at first; what either raises ends the solve. Results are NumPy arrays of `dtype`.
 
     `checkpoint` is a file that the whole state is written to after `every` iterations; if it is there already, the solve goes on from it,
     to the same numbers. `mesh` is a jax.sharding.Mesh over whose devices the signals are divided.
@@ -159,7 +163,9 @@ def solve(
             model = Model(solver, N, matrix, np.dtype(dtype).name, _means_to_remove(solver, problems))
             if restarts > 1:
                 observed, together = jax.tree.map(lambda value: jnp.repeat(value, restarts, axis=0), (observed, together))
-            solution = _solve_batch(model, observed, together, keys, max_iterations, tolerance, progress, placement, saved, start)
+            shown = None if watch is None or batched else lambda iteration, means: watch(iteration, Pair(*(value[0] for value in means)))
+            callbacks = progress, watch if batched else shown
+            solution = _solve_batch(model, observed, together, keys, max_iterations, tolerance, callbacks, placement, saved, start)
             solution = _best_of(solution, restarts)
     return solution if batched else jax.tree.map(lambda value: value[0], solution)
 
@@ -222,11 +228,12 @@ def _solve_batch(
     keys: Any,
     max_iterations: int,
     tolerance: float,
-    progress: Any,
+    callbacks: tuple[Any, Any],
     placement: Placement,
     saved: Checkpoint | None,
     start: Solution | None,
 ) -> Solution:
+    progress, watch = callbacks
     stride = _PROGRESS_STRIDE if progress is not None else max_iterations
     stride = stride if saved is None else min(stride, saved.every)
     run = placement.run(begin_batch(model, observed, problem, keys, max_iterations))
@@ -241,10 +248,13 @@ def _solve_batch(
         goal = jnp.minimum(run.iteration + allowed, max_iterations) if goal_left is None else goal_left
         goal_left = None  # of a run that was interrupted
         while True:
-            run, unfinished = run_batch(model, observed, problem, run, jnp.minimum(goal, run.iteration + stride), goal, settled)
+            step = stride if watch is None else min(stride, _WATCHED_MOST, 1 + int(_WATCHED_SHARE * int(np.max(run.iteration))))
+            run, unfinished = run_batch(model, observed, problem, run, jnp.minimum(goal, run.iteration + step), goal, settled)
             if progress is not None:
                 last = np.asarray(run.iteration).max() - 1
                 progress(int(last) + 1, float(np.nanmean(run.trace.residual[:, last])), float(np.nanmean(run.trace.damping[:, last])))
+            if watch is not None:
+                watch(int(np.max(run.iteration)), _fetch(_means(model, observed, problem, run)))
             if saved is not None:
                 saved.offer(place, goal, run)
             if not np.any(unfinished):
@@ -303,14 +313,31 @@ def _first_columns(trace: Trace, count: int) -> Trace:
     return Trace(*(values[:, :count] for values in trace))
 
 
+def _marginals(model: Model, observed: Observed, problem: Problem, run: Progress) -> tuple[Data, State]:
+    """The data of one instance with what was learned, and the state in the units of the problem."""
+    data, solver = informed(model.data(observed, problem), run.state), model.solver
+    return data, solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
+
+
+@partial(jax.jit, static_argnums=0)
+def _means(model: Model, observed: Observed, problem: Problem, run: Progress) -> Pair[Any]:
+    """The estimates as they are now."""
+
+    def one(observed: Observed, problem: Problem, run: Progress) -> Pair[Any]:
+        data, state = _marginals(model, observed, problem, run)
+        F, X = returned(data, state.F, state.X, state.offset, state.level)
+        return Pair(F.mean, X.mean)
+
+    return mapped(one)(observed, problem, run)
+
+
 @partial(jax.jit, static_argnums=0)
 def _conclude(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: Any) -> Solution:
     """The estimates, residuals, free entropies, and statuses as indices into STATUSES; the trace is fetched apart."""
 
     def one(observed: Observed, problem: Problem, run: Progress, trouble: Any) -> Solution:
-        data, solver = informed(model.data(observed, problem), run.state), model.solver
-        state = solver.marginals(data, run.state) if hasattr(solver, "marginals") else rescaled(run.state)
-        phi = -solver.cost(data, state)
+        data, state = _marginals(model, observed, problem, run)
+        phi = -model.solver.cost(data, state)
         F, X = returned(data, state.F, state.X, state.offset, state.level)
         state = state._replace(F=F, X=X)
         error = data.Y - state.F.mean @ state.X.mean / jnp.asarray(model.N**0.5, data.Y.dtype)

@@ -83,18 +83,20 @@ def state_evolution(
         traced = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), (s, first))
         mse, steps, converged = _iterate(*traced, max_iterations, tolerance)
         length = int(steps) + 1
-        return Trajectory(Pair(np.array(mse.F[:length]), np.array(mse.X[:length])), bool(converged), int(steps))
+        # Cut in NumPy: JAX would compile every length anew.
+        return Trajectory(Pair(*(np.array(values)[:length] for values in mse)), bool(converged), int(steps))
 
 
 def _uninformed(s: Setup) -> Pair[Any]:
     if s.side_snr == 0:
         # Both are nudged: with one alone, parallel updates would pass it back and forth for ever.
         return Pair(F=s.power.F * (1 - _SYMMETRY_BREAKING), X=s.power.X * (1 - _SYMMETRY_BREAKING))
-    return Pair(F=float(_prior_error(s)), X=s.power.X)
+    return Pair(F=float(_prior_error(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), s))), X=s.power.X)
 
 
+@jax.jit
 def _prior_error(s: Setup) -> Any:
-    return jax.jit(lambda s: matrix_mmse(s, 0.0))(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), s))
+    return matrix_mmse(s, 0.0)
 
 
 @partial(jax.jit, static_argnums=(2,))

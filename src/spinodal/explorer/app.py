@@ -1,0 +1,210 @@
+"""The page's callbacks. The server computes numbers and refuses nonsense; colours, labels and the address are the browser's business."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update
+from dash.exceptions import PreventUpdate
+from werkzeug.exceptions import BadRequest
+
+from ..errors import InputError
+from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
+from . import quick, snippets
+from .data import data_file
+from .draw import curve_figure, diagram_figure, errors_figure, potential_figure
+from .layout import FIGURES, SLIDERS, layout, page_template, readout
+from .runs import Runs
+from .state import State as Screen
+from .state import from_client, from_query, nearest
+
+_OURS = "spinodal"
+
+
+def make_app() -> Dash:
+    """The Dash application, everything served from this package and from Dash's own."""
+    app = Dash(__name__, title="Spinodal", update_title="", serve_locally=True, suppress_callback_exceptions=False, compress=False)
+    app.index_string = page_template()
+    app.layout = layout
+    runs = Runs()
+    _address(app)
+    _figures(app)
+    _live(app, runs)
+    _downloads(app, runs)
+    return app
+
+
+def _screen(data: Any) -> Screen:
+    """The state that the page sent, or an answer that says what is wrong with it."""
+    try:
+        return from_client(data)
+    except InputError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _together(data: Any, instance: Any) -> Any:
+    """The two parts of a state in one; anything else is left for the check to refuse."""
+    return {**data, **instance} if isinstance(data, dict) and isinstance(instance, dict) else data
+
+
+def _ours(app: Dash, name: str, *wires: Any) -> None:
+    """A callback that runs in the browser: a function of assets/explorer.js."""
+    app.clientside_callback(ClientsideFunction(_OURS, name), *wires)
+
+
+def _address(app: Dash) -> None:
+    @app.callback(
+        *(Output(name, "value") for name in SLIDERS),
+        Output("choices", "data"),
+        Output("n", "value"),
+        Output("seed", "value"),
+        Output("message", "children"),
+        Input("url", "search"),
+    )
+    def restore(search: Any) -> list[Any]:
+        state, complaints = from_query(search if isinstance(search, str) else "")
+        sliders = [nearest(name, getattr(state, name)) for name in SLIDERS]
+        return [*sliders, {"x": state.x, "f": state.f}, state.n, state.seed, " ".join(complaints)]
+
+    inputs = [*(Input(name, "value") for name in SLIDERS), Input("choices", "data"), Input("n", "value"), Input("seed", "value")]
+    outputs = [Output("state", "data"), Output("instance", "data"), Output("rho", "disabled")]
+    labels = [Output(f"{name}-value", "children") for name in SLIDERS]
+    kept = [State("state", "data"), State("instance", "data"), State("constants", "data")]
+    _ours(app, "collect", *outputs, *labels, *inputs, *kept)
+    _ours(
+        app,
+        "theme",
+        Output("theme", "data"),
+        Output("theme-kept", "data"),
+        Output("toggle", "children"),
+        Input("toggle", "n_clicks"),
+        State("theme-kept", "data"),
+    )
+
+
+@lru_cache(maxsize=64)
+def exact_numbers(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
+    """The numbers at the top of the page."""
+    problem = state.problem()
+    # Maxwell's construction takes thousands of integrals, and the digits that are shown are those of the tables.
+    maxwell = bayes_transition(quick.quick_problem(state))
+    return outcomes([problem])[0], {"π*": pi_star(problem), "πˢ": spinodal(problem), "π_B": maxwell}
+
+
+def _figures(app: Dash) -> None:
+    @app.callback(
+        *(Output(f"{name}-figure", "data") for name in ("diagram", "potential", "curve", "errors")),
+        Output("drawn", "data"),
+        Output("here", "data"),
+        Input("state", "data"),
+        State("drawn", "data"),
+        prevent_initial_call=True,
+    )
+    def draw(data: Any, drawn: Any) -> Any:
+        """One answer for all figures; the diagram only if it has changed."""
+        state = _screen(data)
+        point = quick.point(state)
+        figures = [potential_figure(point), curve_figure(point, state), errors_figure(point)]
+        around, here = quick.around(state).query(), [state.rho if state.has_density else state.alpha, state.pi, state.alpha]
+        if drawn == around:
+            return no_update, *figures, no_update, here
+        return diagram_figure(quick.diagram(state), state), *figures, around, here
+
+    @app.callback(Output("readout", "children"), Input("settled", "data"), prevent_initial_call=True)
+    def tell(data: Any) -> Any:
+        """When the sliders rest: the numbers, by quadrature and not from tables."""
+        outcome, transitions = exact_numbers(_screen(data))
+        bayes, amp = outcome.bayes.mse, outcome.amp.mse
+        errors = [("Bayes E, D", f"{bayes.X:.3g}, {bayes.F:.3g}"), ("AMP E, D", f"{amp.X:.3g}, {amp.F:.3g}")]
+        numbers = [(name, "none" if value is None else f"{value:.4g}") for name, value in transitions.items()]
+        return readout([*numbers, *errors], outcome.phase)
+
+    @app.callback(
+        Output("command", "children"),
+        Output("code", "children"),
+        Input("settled", "data"),
+        Input("instance", "data"),
+        prevent_initial_call=True,
+    )
+    def spell(data: Any, instance: Any) -> Any:
+        """The commands that print them."""
+        if data is None:
+            raise PreventUpdate
+        state = _screen(_together(data, instance))
+        return snippets.command(state), snippets.code(state)
+
+    themed = [Input("theme", "data"), State("constants", "data")]
+    _ours(app, "paintDiagram", Output("diagram", "figure"), Input("diagram-figure", "data"), Input("here", "data"), *themed)
+    for name in ("potential", "curve"):
+        _ours(app, "paint", Output(name, "figure"), Input(f"{name}-figure", "data"), *themed)
+    drawn = [Input("errors-figure", "data"), Input("live", "data")]
+    _ours(app, "paintErrors", Output("errors", "figure"), *drawn, *themed, State("state", "data"))
+    _ours(app, "paintRecovered", Output("recovered", "figure"), Output("atoms", "figure"), Input("live", "data"), *themed)
+
+
+def _live(app: Dash, runs: Runs) -> None:
+    @app.callback(
+        Output("run", "data"),
+        Output("live", "data"),
+        Output("clock", "disabled"),
+        Input("start", "n_clicks"),
+        State("state", "data"),
+        State("instance", "data"),
+        prevent_initial_call=True,
+    )
+    def start(clicks: Any, data: Any, instance: Any) -> Any:
+        state = _screen(_together(data, instance))
+        try:
+            run = runs.start(state)
+        except InputError as error:
+            return None, {"refused": str(error)}, True
+        return run.id, run.seen(), False
+
+    @app.callback(Output("cancel", "title"), Input("cancel", "n_clicks"), State("run", "data"), prevent_initial_call=True)
+    def cancel(clicks: Any, id: Any) -> Any:
+        run = runs.get(id)
+        if run is not None:
+            run.cancel()
+        return no_update
+
+    @app.callback(
+        Output("live", "data", allow_duplicate=True),
+        Output("clock", "disabled", allow_duplicate=True),
+        Input("clock", "n_intervals"),
+        Input("url", "pathname"),  # once, when the page is loaded: a run that was under way is found again
+        State("run", "data"),
+        prevent_initial_call="initial_duplicate",
+    )
+    def poll(ticks: Any, path: Any, id: Any) -> Any:
+        if id is None:
+            return no_update, True
+        run = runs.get(id)
+        if run is None:
+            return {"refused": "The run that this tab had started is gone."}, True
+        seen = run.seen()
+        return seen, seen["done"]
+
+    _ours(
+        app,
+        "progress",
+        Output("progress", "children"),
+        Output("cancel", "disabled"),
+        Output("start", "disabled"),
+        Input("live", "data"),
+        Input("state", "data"),
+    )
+
+
+def _downloads(app: Dash, runs: Runs) -> None:
+    _ours(app, "save", Output("wanted", "data"), Input("save", "n_clicks"))
+
+    @app.callback(
+        Output("download", "data"), Input("wanted", "data"), State("state", "data"), State("run", "data"), prevent_initial_call=True
+    )
+    def send(wanted: Any, data: Any, id: Any) -> Any:
+        """A file made in memory; its name is one of ours."""
+        which, kind = (wanted.get(name) if isinstance(wanted, dict) else None for name in ("which", "format"))
+        if not isinstance(which, str) or which not in FIGURES or not isinstance(kind, str) or kind not in ("csv", "json", "nc"):
+            raise BadRequest("There is no such file.")
+        return data_file(which, kind, _screen(data), runs.get(id))

@@ -1,0 +1,238 @@
+/* The browser's half: labels, the address, colours, and what is drawn over the server's figures. */
+(function () {
+  "use strict";
+  const SLIDERS = ["alpha", "rho", "eta", "delta", "pi"];
+  const WITHOUT_DENSITY = ["gaussian", "rademacher", "laplace"];
+  const REST = 200; // milliseconds without a change after which the sliders are at rest
+  let settling = null;
+  const nothing = () => window.dash_clientside.no_update;
+
+  function shown(text) {
+    const value = Number(text);
+    if (text === "inf") return "∞";
+    if (value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4)) return String(value);
+    const [m, e] = value.toExponential().split("e");
+    const power = String(Number(e)).split("").map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
+    return m === "1" ? "10" + power : m + "·10" + power;
+  }
+
+  function same(a, b) { return JSON.stringify(a) === JSON.stringify(b); }
+  function whole(value, low, high, otherwise) {
+    return Number.isInteger(value) && value >= low && value <= high ? value : otherwise;
+  }
+
+  /* Names of colours ("@hard") become colours; everything else is copied. */
+  function coloured(value, theme) {
+    if (typeof value === "string") return value[0] === "@" ? theme[value.slice(1)] : value;
+    if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map((v) => coloured(v, theme));
+    if (value && typeof value === "object") {
+      const copy = {};
+      for (const key of Object.keys(value)) copy[key] = coloured(value[key], theme);
+      return copy;
+    }
+    return value;
+  }
+
+  function painted(figure, name, constants) {
+    const theme = constants.themes[name || "light"];
+    const out = coloured(figure, theme);
+    const axis = { gridcolor: theme.faint, linecolor: theme.muted, tickcolor: theme.muted, showline: true, ticks: "outside", ticklen: 3 };
+    out.layout = Object.assign(
+      {
+        margin: { l: 52, r: 10, t: 28, b: 38 },
+        showlegend: false,
+        hovermode: "closest",
+        autosize: true,
+      },
+      out.layout,
+      {
+        font: { family: "system-ui, sans-serif", size: 11, color: theme.ink },
+        paper_bgcolor: theme.paper,
+        plot_bgcolor: theme.paper,
+        hoverlabel: { font: { color: theme.ink }, bgcolor: theme.paper },
+      }
+    );
+    out.layout.title = Object.assign({ font: { size: 13 }, x: 0.02, xanchor: "left", y: 0.985, yanchor: "top" }, out.layout.title);
+    for (const side of ["xaxis", "yaxis"]) {
+      const given = out.layout[side];
+      // Powers are written a quarter larger than other labels.
+      out.layout[side] = Object.assign({}, axis, { tickfont: { size: given.type === "log" ? 9 : 11 } }, given);
+    }
+    return out;
+  }
+
+  function matches(live, state) {
+    if (!live || !live.query || !state) return false;
+    const then = new URLSearchParams(live.query);
+    return Object.keys(state).every((name) => then.get(name) === String(state[name]) || Number(then.get(name)) === Number(state[name]));
+  }
+
+  function empty(title, note) {
+    return {
+      data: [],
+      layout: {
+        title: { text: title },
+        xaxis: { visible: false }, yaxis: { visible: false },
+        annotations: [{ text: note, showarrow: false, x: 0.5, y: 0.5, xref: "paper", yref: "paper", font: { color: "@muted", size: 12 } }],
+      },
+    };
+  }
+
+  window.dash_clientside = Object.assign({}, window.dash_clientside, {
+    spinodal: {
+      collect: function (alpha, rho, eta, delta, pi, choices, n, seed, oldState, oldInstance, constants) {
+        const places = { alpha, rho, eta, delta, pi };
+        const words = {};
+        const labels = SLIDERS.map((name) => {
+          words[name] = constants.values[name][Number(places[name])];
+          const label = shown(words[name]);
+          const slider = document.getElementById(name);
+          if (slider) slider.setAttribute("aria-valuetext", label);
+          return label;
+        });
+        for (const name of ["x", "f"]) {
+          const select = document.getElementById(name);
+          if (select && select.value !== choices[name]) select.value = choices[name];
+        }
+        const state = Object.assign({}, words, choices);
+        const old = oldInstance || { n: 100, seed: 1 };
+        const instance = { n: whole(n, 10, 400, old.n), seed: whole(seed, 0, 999999, old.seed) };
+        const dense = !WITHOUT_DENSITY.includes(choices.x);
+        if (!same(state, oldState)) {
+          window.clearTimeout(settling);
+          settling = window.setTimeout(() => window.dash_clientside.set_props("settled", { data: state }), REST);
+        }
+        const query = new URLSearchParams(Object.assign({}, state, instance));
+        window.history.replaceState(null, "", window.location.pathname + "?" + query);
+        return [
+          same(state, oldState) ? nothing() : state,
+          same(instance, oldInstance) ? nothing() : instance,
+          !dense,
+          ...labels,
+        ];
+      },
+
+      theme: function (clicks, kept) {
+        const system = window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+        let now = kept || system;
+        if (clicks) now = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+        document.documentElement.dataset.theme = now;
+        return [now, clicks ? now : nothing(), now === "dark" ? "Light" : "Dark"];
+      },
+
+      paint: function (figure, theme, constants) {
+        return figure ? painted(figure, theme, constants) : nothing();
+      },
+
+      paintDiagram: function (figure, place, theme, constants) {
+        if (!figure || !place) return nothing();
+        const [x, y, alpha] = place;
+        const here = {
+          type: "scatter", mode: "markers", x: [x], y: [y], name: "you are here", showlegend: false,
+          marker: { size: 13, color: "@paper", symbol: "circle", line: { width: 3, color: "@ink" } }, hoverinfo: "skip",
+        };
+        const out = painted({ data: figure.data.concat([here]), layout: figure.layout }, theme, constants);
+        const dense = !document.getElementById("rho").disabled;
+        if (dense) out.layout.xaxis = Object.assign({}, out.layout.xaxis, { range: [0, Math.min(1, Math.max(1.25 * alpha, 1.06 * x))] });
+        const [low, high] = out.layout.yaxis.range;
+        out.layout.yaxis = Object.assign({}, out.layout.yaxis, { range: [Math.min(low, Math.log10(y) - 0.05), Math.max(high, Math.log10(y) + 0.05)] });
+        return out;
+      },
+
+      paintErrors: function (figure, live, theme, constants, state) {
+        if (!figure) return nothing();
+        const out = { data: figure.data.slice(), layout: figure.layout };
+        if (matches(live, state) && live.iterations.length) {
+          const steps = live.iterations.map((t) => t + 1);
+          const dots = (y, name, colour, symbol) => ({
+            type: "scatter", mode: "markers", x: steps, y: y, name: name, marker: { size: 5, color: colour, symbol: symbol },
+          });
+          out.data.push(dots(live.mse_X, "E, AMP", "@signals", "circle"), dots(live.mse_F, "D, AMP", "@matrix", "square"));
+          const lowest = Math.min(...live.mse_X.concat(live.mse_F).filter((v) => v > 0));
+          const highest = Math.max(...live.mse_X.concat(live.mse_F));
+          const [low, high] = figure.layout.yaxis.range;
+          const range = [Math.min(low, Math.log10(lowest) - 0.3), Math.max(high, Math.log10(highest) + 0.3)];
+          out.layout = Object.assign({}, out.layout, { yaxis: Object.assign({}, out.layout.yaxis, { range: range }), title: { text: "state evolution and a live run" } });
+        }
+        return painted(out, theme, constants);
+      },
+
+      paintRecovered: function (live, theme, constants) {
+        const result = live && live.result;
+        if (!result) {
+          const note = live && live.status && !live.done ? "running…" : "Run AMP to see";
+          return [painted(empty("recovered X", note), theme, constants), painted(empty("atoms", note), theme, constants)];
+        }
+        const ends = [Math.min(...result.true_X), Math.max(...result.true_X)];
+        const signals = {
+          data: [
+            { type: "scatter", mode: "markers", x: result.true_X, y: result.found_X, marker: { size: 4, color: "@amp", opacity: 0.5 }, hoverinfo: "skip" },
+            { type: "scatter", mode: "lines", x: ends, y: ends, line: { width: 1, color: "@muted" }, hoverinfo: "skip" },
+          ],
+          layout: {
+            title: { text: "recovered X" },
+            xaxis: { title: { text: "true X" }, zeroline: false }, yaxis: { title: { text: "recovered X, scales fitted" }, zeroline: false },
+          },
+        };
+        const order = result.angle.map((v) => Math.max(v, 1e-16)).sort((a, b) => a - b);
+        const share = Math.round(1000 * result.recovered) / 10;
+        const atoms = {
+          data: [
+            { type: "scatter", mode: "markers", x: order.map((_, k) => k + 1), y: order, marker: { size: 5, color: "@matrix" }, name: "atoms", hoverinfo: "y" },
+            { type: "scatter", mode: "lines", x: [1, order.length], y: [result.threshold, result.threshold], line: { width: 1, dash: "dot", color: "@muted" }, name: "recovered below", hoverinfo: "skip" },
+          ],
+          layout: {
+            title: { text: "atoms: " + share + "% recovered" },
+            xaxis: { title: { text: "atom, best first" }, zeroline: false },
+            yaxis: { type: "log", exponentformat: "power", title: { text: "1 − cos² to the true atom" }, range: [Math.log10(order[0]) - 0.3, 0.2] },
+          },
+        };
+        return [painted(signals, theme, constants), painted(atoms, theme, constants)];
+      },
+
+      progress: function (live, state) {
+        if (!live) return ["", true, false];
+        if (live.refused) return [live.refused, true, false];
+        const count = live.iterations.length;
+        const last = count ? " Iteration " + live.iterations[count - 1] + ": E = " + live.mse_X[count - 1].toPrecision(3) + ", D = " + live.mse_F[count - 1].toPrecision(3) + "." : "";
+        const words = { compiling: "Compiling for this size…", running: "Running.", cancelled: "Cancelled.", converged: "Converged.", max_iterations: "Out of iterations.", diverged: "Diverged.", degenerate: "Settled, but atoms are missing or copied." };
+        const other = matches(live, state) ? "" : " (of other settings)";
+        return [(words[live.status] || live.status) + other + last, live.done, !live.done];
+      },
+
+      save: function (clicks) {
+        if (!clicks) return nothing();
+        const which = document.getElementById("which").value;
+        const format = document.getElementById("format").value;
+        if (format !== "svg" && format !== "png") return { which: which, format: format, clicks: clicks };
+        const graph = document.querySelector("#" + which + " .js-plotly-plot");
+        const figure = { data: graph.data, layout: Object.assign({}, graph.layout, { showlegend: true }) };
+        window.Plotly.downloadImage(figure, { format: format, filename: "spinodal-" + which, scale: format === "png" ? 2 : 1, width: 720, height: 480 });
+        return nothing();
+      },
+    },
+  });
+
+  document.addEventListener("change", function (event) {
+    if (event.target.id !== "x" && event.target.id !== "f") return;
+    const choice = (name) => document.getElementById(name).value;
+    window.dash_clientside.set_props("choices", { data: { x: choice("x"), f: choice("f") } });
+  });
+
+  /* A click anywhere in the diagram selects the nearest point that the sliders can reach. */
+  document.addEventListener("click", function (event) {
+    const graph = document.querySelector("#diagram .js-plotly-plot");
+    if (!graph || !graph._fullLayout || !event.target.closest("#diagram .nsewdrag")) return;
+    const { xaxis, yaxis } = graph._fullLayout;
+    const box = event.target.getBoundingClientRect();
+    const at = [xaxis.p2d(event.clientX - box.left), yaxis.p2d(event.clientY - box.top)];
+    const values = JSON.parse(graph.closest("[data-values]").dataset.values);
+    const nearest = (name, value, log) => {
+      const far = (word) => Math.abs(log ? Math.log(Number(word)) - Math.log(value) : Number(word) - value);
+      return values[name].reduce((best, word, k) => (far(word) < far(values[name][best]) ? k : best), 0);
+    };
+    const across = document.getElementById("rho").disabled ? "alpha" : "rho";
+    window.dash_clientside.set_props(across, { value: nearest(across, at[0], false) });
+    window.dash_clientside.set_props("pi", { value: nearest("pi", at[1], true) });
+  });
+})();

@@ -1,0 +1,90 @@
+"""Who may talk to the page: the browser that shows it, and nobody through it."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+# A callback's question is a few hundred bytes.
+LONGEST_REQUEST = 64 * 1024
+_EVERYWHERE = ("0.0.0.0", "::", "")
+_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this computer can reach a server on `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _host_and_port(text: str) -> tuple[str, int | None]:
+    try:
+        parts = urlsplit(f"//{text}")
+        return (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return "", None
+
+
+def host_allowed(header: str, host: str, port: int) -> bool:
+    """Whether a Host header names this server. A name that someone else's DNS could point here does not.
+
+    On all interfaces any address written in numbers will do, and this computer's own name.
+    """
+    name, given = _host_and_port(header)
+    if (given or 80) != port:
+        return False
+    if name in _NAMES or name == host.lower():
+        return True
+    if host not in _EVERYWHERE:
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == socket.gethostname().lower()
+    return True
+
+
+def origin_allowed(origin: str | None, host_header: str) -> bool:
+    """Whether a request comes from the page itself (or from no page at all)."""
+    return origin is None or origin.lower() == f"http://{host_header.lower()}"
+
+
+def protect(app: Any, host: str, port: int) -> None:
+    """Refuse requests with a foreign Host or Origin, and long ones; tell browsers to load nothing from elsewhere."""
+    import flask
+
+    server = app.server
+    server.config["MAX_CONTENT_LENGTH"] = LONGEST_REQUEST
+    scripts = " ".join(f"{value}" for value in app.csp_hashes())
+    policy = "; ".join(
+        [
+            "default-src 'self'",
+            f"script-src 'self' {scripts}",
+            "style-src 'self' 'unsafe-inline'",  # plotly writes styles
+            "img-src 'self' data: blob:",
+            "connect-src 'self'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+    @server.before_request
+    def check_sender() -> None:
+        header = flask.request.headers.get("Host", "")
+        if not host_allowed(header, host, port):
+            flask.abort(403, "The Host of this request is not this server's.")
+        if not origin_allowed(flask.request.headers.get("Origin"), header):
+            flask.abort(403, "This request comes from another page.")
+
+    @server.after_request
+    def close_doors(response: Any) -> Any:
+        response.headers["Content-Security-Policy"] = policy
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        return response
