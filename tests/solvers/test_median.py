@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from spinodal.solvers.median import median, quantile
 
 SIZE = 9  # one compilation for all
+AT_LEAST = 128  # so many are counted and not ranked
 numbers = st.floats(min_value=0, max_value=1e30, allow_subnormal=False)
 
 
-def by_counting(values: list[float] | np.ndarray, dtype: str) -> float:
+def found(values: list[float] | np.ndarray, dtype: str) -> float:
     with jax.enable_x64(dtype == "float64"):
         return float(jax.jit(median)(jnp.asarray(values, dtype)))
 
@@ -23,19 +24,23 @@ def by_counting(values: list[float] | np.ndarray, dtype: str) -> float:
 @given(values=st.lists(numbers, min_size=SIZE, max_size=SIZE))
 @settings(max_examples=50, deadline=None)
 def test_it_is_the_middle_one(values: list[float]) -> None:
-    assert by_counting(values, "float64") == pytest.approx(sorted(values)[SIZE // 2], rel=1e-6)
-    single = np.sort(np.asarray(values, np.float32))
-    assert by_counting(values, "float32") == pytest.approx(single[SIZE // 2], rel=1e-6)
+    """Of a few, and of many: each so often that there are."""
+    for copies in (1, -(-AT_LEAST // SIZE)):
+        some = values * copies
+        assert found(some, "float64") == pytest.approx(np.quantile(some, 0.5, method="inverted_cdf"), rel=1e-6)
+        single = np.quantile(np.asarray(some, np.float32), 0.5, method="inverted_cdf")
+        assert found(some, "float32") == pytest.approx(single, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_the_lower_of_two_infinities_ties_and_nan(dtype: str) -> None:
-    assert by_counting([1, 4, 2, 3], dtype) == 2
-    assert by_counting([5, 5, 5, 1], dtype) == 5
-    assert by_counting([0, 0, 0, 7], dtype) == 0
-    assert by_counting([1, np.inf, np.inf], dtype) == np.inf
-    assert np.isnan(by_counting([1, 2, np.nan], dtype))
-    assert by_counting([0.25], dtype) == 0.25
+    for copies in (1, AT_LEAST):
+        assert found([1, 4, 2, 3] * copies, dtype) == 2
+        assert found([5, 5, 5, 1] * copies, dtype) == 5
+        assert found([0, 0, 0, 7] * copies, dtype) == 0
+        assert found([1, np.inf, np.inf] * copies, dtype) == np.inf
+        assert np.isnan(found([1, 2, np.nan] * copies, dtype))
+    assert found([0.25], dtype) == 0.25
 
 
 def test_a_quarter() -> None:

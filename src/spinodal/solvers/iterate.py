@@ -50,7 +50,8 @@ class Trace(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where a run stands. `best` holds the estimates of smallest median residual, for runs that diverge."""
+    """Where a run stands. `best` holds the estimates of smallest median residual, for runs that diverge; `recent` the logarithms of
+    the last levels and of the last mean residuals, the newest first."""
 
     state: State
     best: State | None
@@ -58,6 +59,7 @@ class Progress(NamedTuple):
     smoothed: Any
     change: Any
     moved: Any
+    recent: Any
     cost: Any
     step_size: Any
     iteration: Any
@@ -80,6 +82,7 @@ def begin(state: State, max_iterations: int, damping: float, keep_best: bool) ->
         infinity,
         infinity,
         infinity,
+        jnp.full((2, max(_AGO)), jnp.nan, dtype),
         Pair(infinity, infinity),
         step_size,
         zero,
@@ -98,7 +101,10 @@ def advance(solver: Any, data: Data, run: Progress, written: Any = True) -> Prog
     smoothed = jnp.where(first, log_level + 1, FORGET * run.smoothed + (1 - FORGET) * log_level)
     change = jnp.abs(log_level - smoothed)
     residual = jnp.mean(state.square)
-    moved, stuck = _moved(run.trace.level, log_level, run), _moved(run.trace.residual, jnp.log(residual), run)
+    logs = jnp.stack([log_level, jnp.log(residual)])[:, None]
+    # How far the two are from where they were; infinite in the first iterations of an epoch.
+    distance = jnp.max(jnp.abs(logs - run.recent[:, [ago - 1 for ago in _AGO]]), axis=1)
+    moved, stuck = jnp.where(run.state.age >= max(_AGO), distance, jnp.inf)
     # Nothing settles while the noise level is still falling.
     known = informed(data, state)
     hot = is_hot(known, state, typical)
@@ -130,17 +136,12 @@ def advance(solver: Any, data: Data, run: Progress, written: Any = True) -> Prog
         smoothed=smoothed,
         change=change,
         moved=moved,
+        recent=jnp.concatenate([logs, run.recent[:, :-1]], axis=1),
         cost=cost,
         step_size=step_size,
         iteration=run.iteration + 1,
         trace=trace,
     )
-
-
-def _moved(before: Any, now: Any, run: Progress) -> Any:
-    """How far a logarithm is from where it was, by the trace of the numbers; infinite in the first iterations of an epoch."""
-    distance = [jnp.abs(now - jnp.log(before[run.iteration - ago])) for ago in _AGO]
-    return jnp.where(run.state.age >= max(_AGO), jnp.stack(distance).max(), jnp.inf)
 
 
 class Tolerance(NamedTuple):

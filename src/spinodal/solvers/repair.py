@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ..priors.base import Moments
 from .annealing import heated
 from .data import Data
-from .median import median, quantile
+from .median import median, precedes, quantile, rank
 from .offsets import centred, first_offsets, without_offsets
 from .state import State, data_power, rescaled, unknown_signals
 
@@ -77,10 +77,10 @@ def checks(data: Data, state: State) -> Checks:
         trouble |= spread | dense | (jnp.max(jnp.abs(z)) > _SIGMAS + 1)
     trouble |= jnp.any(restart)
     # A missing atom needs a place: that of the one used least. Where it is not clear what is wrong, at least one atom moves.
-    place = _rank(jnp.where(restart, -jnp.inf, state.nonzeros))
+    place = rank(jnp.where(restart, -jnp.inf, state.nonzeros))
     restart |= (place < jnp.where(jnp.any(mixed), missing.count, jnp.maximum(missing.count, 1))) & ~mixed
-    rank = jnp.clip(jnp.cumsum(restart) - 1, 0, M - 1)
-    fresh = jnp.where(mixed & ~restart, axes, missing.directions[:, rank])
+    nth = jnp.clip(jnp.cumsum(restart) - 1, 0, M - 1)
+    fresh = jnp.where(mixed & ~restart, axes, missing.directions[:, nth])
     return Checks(restart | mixed, fresh, trouble, explained)
 
 
@@ -93,18 +93,7 @@ def copied_atoms(state: State) -> Any:
 
 def _yields(state: State) -> Any:
     """[i, j]: of the two atoms, i is the one to give way: the one used less."""
-    return _before(-jnp.sum(state.X.mean**2, axis=1)).T
-
-
-def _before(values: Any) -> Any:
-    """[i, j]: value i is smaller than value j or, at a tie, comes earlier."""
-    order = jnp.arange(values.shape[0])
-    return (values[:, None] < values) | ((values[:, None] == values) & (order[:, None] < order))
-
-
-def _rank(values: Any) -> Any:
-    """The place of each value among all, from the smallest."""
-    return jnp.sum(_before(values), axis=0)
+    return precedes(-jnp.sum(state.X.mean**2, axis=1)).T
 
 
 def missing_atoms(data: Data, state: State) -> Missing:
