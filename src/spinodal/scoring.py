@@ -123,7 +123,7 @@ def with_free_scales(solution: Any, problem: Problem) -> Pair[np.ndarray]:
 
     Examples:
         >>> import spinodal as sp
-        >>> problem = sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
         >>> solution = sp.solve(sp.sample(problem, 20, seed=1).observed, problem)
         >>> bool((sp.with_free_scales(solution, problem).F > solution.variance.F).all())
         True

@@ -15,8 +15,9 @@ from conftest import Done
 Run = Callable[..., Done]
 
 
-@pytest.mark.parametrize("sizes", [(7, 10), pytest.param((7, 10, 14), marks=pytest.mark.slow)])
-def test_the_likeliest_number_of_atoms_is_kept(spinodal_command: Run, tmp_path: Path, sizes: tuple[int, ...]) -> None:
+@pytest.mark.slow
+def test_the_likeliest_number_of_atoms_is_kept(spinodal_command: Run, tmp_path: Path) -> None:
+    sizes = (7, 10, 14)
     problem = sp.Problem.sparse(alpha=1.0, pi=12.0, rho=0.2, noise_variance=1e-2)
     np.save(tmp_path / "y.npy", sp.sample(problem, 10, seed=0).observed.Y)
     words = ("--n-atoms", ",".join(map(str, sizes)), "--rho", "auto", "--delta", "auto", "--max-iter", "300", "--out", "sol.npz", "--json")

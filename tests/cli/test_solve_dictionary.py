@@ -34,6 +34,7 @@ def test_a_dictionary_from_a_file_in_other_units_with_nothing_known(spinodal_com
     assert found.angle.max() < 1e-4
 
 
+@pytest.mark.slow
 def test_eta_is_estimated_too(spinodal_command: Run, tmp_path: Path) -> None:
     problem = PROBLEM.replace(eta=0.05)
     instance = sp.sample(problem, 40, seed=4)

@@ -148,7 +148,7 @@ def test_survives_as_a_pytree(prior: sp.Prior) -> None:
         assert float(jax.jit(lambda p: p.log_partition(0.3, 0.2))(prior)) == pytest.approx(float(prior.log_partition(0.3, 0.2)), abs=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["mixture", "laplace", "user's gaussian"])
+@pytest.mark.parametrize("kind", ["mixture", pytest.param("laplace", marks=pytest.mark.slow), "user's gaussian"])
 def test_works_in_the_theory_on_both_sides(kind: str) -> None:
     """The errors that the curve promises AMP are those the state evolution reaches; tests/theory has pairs of the other kinds."""
     problem = sp.Problem(alpha=0.9, pi=2.0, prior=sp.Pair(F=PRIORS[kind], X=PRIORS[kind]), channel=sp.GaussianNoise(0.05), eta=0.5)

@@ -28,8 +28,12 @@ MESSAGE_PASSING: dict[str, Any] = {
     "RelaxedBP": sp.RelaxedBP(),
 }
 SOLVERS = MESSAGE_PASSING | {"Lasso": sp.Lasso(), "Oracle": sp.Oracle(INSTANCE.truth)}
-every_solver = pytest.mark.parametrize("name", SOLVERS)
-message_passing = pytest.mark.parametrize("name", MESSAGE_PASSING)
+# Each is compiled anew, several times over: variants of one solver are slow.
+VARIANTS = [name for name in SOLVERS if name.startswith("AMP, ")]
+every_solver, message_passing = (
+    pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in VARIANTS else ()) for name in solvers])
+    for solvers in (SOLVERS, MESSAGE_PASSING)
+)
 SOLVED: dict[str, sp.Solution] = {}
 
 

@@ -80,6 +80,7 @@ def test_too_few_signals_are_not_called_converged() -> None:
     assert np.all(np.isfinite(solution.mean.F))
 
 
+@pytest.mark.slow
 def test_surplus_atoms_end_the_search_before_its_iterations_do() -> None:
     Y, F, _ = exactly_sparse(20, 2, seed=2, batch=2)
     problem = sp.Problem.sparse(alpha=20 / 22, pi=Y.shape[2] / 22, rho=2 / 22, noise_variance=1e-10)

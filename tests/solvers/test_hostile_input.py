@@ -166,7 +166,15 @@ def test_the_ends_of_eta(eta: float) -> None:
         assert solution.status != "converged"  # so few signals do not make a dictionary
 
 
-@pytest.mark.parametrize("cut", [np.s_[:1, :, :], np.s_[:, :1, :], np.s_[:, :, :1], np.s_[:1, :1, :1]], ids=["M=1", "N=1", "P=1", "all 1"])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(np.s_[:1, :, :], id="M=1"),
+        pytest.param(np.s_[:, :1, :], id="N=1", marks=pytest.mark.slow),
+        pytest.param(np.s_[:, :, :1], id="P=1"),
+        pytest.param(np.s_[:1, :1, :1], id="all 1", marks=pytest.mark.slow),
+    ],
+)
 def test_the_smallest_sizes(cut: tuple[slice, slice, slice]) -> None:
     rows, atoms, signals = cut
     data = Y[rows, signals]

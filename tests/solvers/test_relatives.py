@@ -77,7 +77,7 @@ def differences(problem: sp.Problem, n: int, instances: int, steps: int) -> np.n
     [
         pytest.param(CALIBRATION, id="eta=0.1", marks=pytest.mark.slow),
         pytest.param(sp.Problem.sparse(pi=3.0, **FIGURE_4[1]), id="eta=1e-2"),
-        pytest.param(sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=1.0, noise_variance=1e-8), id="eta=1"),
+        pytest.param(sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=1.0, noise_variance=1e-8), id="eta=1", marks=pytest.mark.slow),
     ],
 )
 def test_iteration_by_iteration_amp_approaches_belief_propagation(problem: sp.Problem) -> None:
@@ -113,6 +113,7 @@ def test_amp_ends_where_belief_propagation_does_as_size_grows() -> None:
     assert typical[2] < 0.02
 
 
+@pytest.mark.slow
 def test_variance_structures_agree_where_signals_are_alike() -> None:
     """Scalar, row-column and entry variances are averages of the same thing; at a benign point the estimates agree."""
     instance = sp.sample(CALIBRATION, 48, seed=2, batch=4)
