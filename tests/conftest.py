@@ -15,17 +15,22 @@ import pytest
 # Compiled functions are shared by all processes of a test run, and kept for the next. Read when JAX is first imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Most of a test's time is compilation. Code that is not optimised takes half of that, and runs little slower at these sizes; the demo and
+# the gallery of the documentation run what users run.
+QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1"
+os.environ.setdefault("XLA_FLAGS", QUICKLY)
 
 # Files that take longest go first, so that no process is left with one of them while the others are done.
 LONGEST = (
-    "test_checks.py",
     "test_docs.py",
-    "test_docstrings.py",
-    "test_relatives.py",
-    "test_dictionary.py",
-    "test_models.py",
-    "test_trajectory.py",
     "test_every_solver.py",
+    "test_dictionary.py",
+    "test_hostile_input.py",
+    "test_models.py",
+    "test_learning.py",
+    "test_relatives.py",
+    "test_docstrings.py",
+    "test_checks.py",
 )
 
 # One process serves all the commands: each would import JAX and compile anew otherwise. Every line is a whole run of main().

@@ -20,6 +20,11 @@ SLIDERS = {"alpha": "α = M/N", "rho": "ρ, density", "eta": "η, error", "delta
 # A strong hint: quick to compile and to solve. Hopeless: the same, but large and beyond what can be recovered, so that it lasts.
 QUICK = "?eta=0.02&rho=0.1&pi=5&delta=1e-4&n=20&seed=3"
 LASTING = "?eta=0.02&rho=0.6&pi=5&delta=1e-4&n=200&seed=3"
+# What is drawn in the figure `name`: plotly's traces, and in the diagram the place where we are.
+DRAWN = """(graph => {
+  const ring = graph.parentElement.querySelector("#here-ring");
+  return JSON.stringify(ring ? [...graph.data, ring.dataset.place] : graph.data);
+})(document.querySelector("#" + name + " .js-plotly-plot"))"""
 
 
 def state(page: Page) -> dict[str, str]:
@@ -27,16 +32,15 @@ def state(page: Page) -> dict[str, str]:
 
 
 def figure(page: Page, name: str) -> Any:
-    """The data of a figure, as plotly holds them."""
-    return page.evaluate("name => JSON.parse(JSON.stringify(document.querySelector('#' + name + ' .js-plotly-plot').data))", name)
+    """What is drawn in a figure: traces and, last, the place."""
+    return json.loads(page.evaluate(f"name => {DRAWN}", name))
 
 
 def changes(page: Page, name: str, action: Callable[[], Any]) -> None:
     """Do it, and wait until the figure is another."""
     before = json.dumps(figure(page, name))
     action()
-    get = "JSON.stringify(document.querySelector('#' + name + ' .js-plotly-plot').data)"
-    page.wait_for_function(f"([name, before]) => {get} !== JSON.stringify(JSON.parse(before))", arg=[name, before])
+    page.wait_for_function(f"([name, before]) => {DRAWN} !== JSON.stringify(JSON.parse(before))", arg=[name, before])
 
 
 def test_every_slider_moves_its_figures_label_and_address(open_page: Open) -> None:
@@ -90,8 +94,11 @@ def test_a_click_in_the_diagram_selects_a_point(open_page: Open) -> None:
     assert float(after["rho"]) == pytest.approx(0.25 * 1.25 * 0.5, abs=0.011)
     assert float(after["pi"]) == pytest.approx(100 * (0.5 / 100) ** 0.25, rel=0.1)
     assert {key for key in after if after[key] != before[key]} == {"rho", "pi"}
-    here = figure(page, "diagram")[-1]
-    assert (here["x"], here["y"]) == ([float(after["rho"])], [float(after["pi"])])
+    assert [float(word) for word in figure(page, "diagram")[-1].split()] == [float(after["rho"]), float(after["pi"])]
+    ring = page.locator("#here-ring").bounding_box()
+    assert ring is not None
+    assert ring["x"] + ring["width"] / 2 == pytest.approx(box["x"] + 0.25 * box["width"], abs=8)
+    assert ring["y"] + ring["height"] / 2 == pytest.approx(box["y"] + 0.25 * box["height"], abs=8)
 
 
 def test_the_address_is_the_state(open_page: Open) -> None:
@@ -119,11 +126,12 @@ def test_amp_runs_live_over_its_prediction(open_page: Open) -> None:
     assert len(figure(page, "errors")) == 2
     page.get_by_role("button", name="Run", exact=True).press("Enter")
     expect(page.locator("#progress")).to_contain_text("Converged.")
-    predicted_X, _, measured_X, measured_F = figure(page, "errors")
+    predicted_X, _, measured_X, typical_X, measured_F = figure(page, "errors")
     assert measured_X["x"][:3] == [2, 3, 4]
     assert measured_X["y"][-1] < measured_X["y"][0] / 10
     assert predicted_X["y"][-1] < measured_X["y"][0] / 10
-    assert len(measured_F["y"]) == len(measured_X["x"])
+    assert len(measured_F["y"]) == len(typical_X["y"]) == len(measured_X["x"])
+    assert typical_X["y"][-1] <= measured_X["y"][-1]
     assert len(figure(page, "recovered")[0]["x"]) == 1500
     assert len(figure(page, "atoms")[0]["y"]) == 20
     expect(page.locator("#atoms")).to_contain_text("% recovered")

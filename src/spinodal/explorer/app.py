@@ -68,9 +68,9 @@ def _address(app: Dash) -> None:
         return [*sliders, {"x": state.x, "f": state.f}, state.n, state.seed, " ".join(complaints)]
 
     inputs = [*(Input(name, "value") for name in SLIDERS), Input("choices", "data"), Input("n", "value"), Input("seed", "value")]
-    outputs = [Output("state", "data"), Output("instance", "data"), Output("rho", "disabled")]
+    outputs = [Output("state", "data"), Output("around", "data"), Output("instance", "data"), Output("rho", "disabled")]
     labels = [Output(f"{name}-value", "children") for name in SLIDERS]
-    kept = [State("state", "data"), State("instance", "data"), State("constants", "data")]
+    kept = [State("state", "data"), State("around", "data"), State("instance", "data"), State("constants", "data")]
     _ours(app, "collect", *outputs, *labels, *inputs, *kept)
     _ours(
         app,
@@ -94,22 +94,23 @@ def exact_numbers(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
 
 def _figures(app: Dash) -> None:
     @app.callback(
-        *(Output(f"{name}-figure", "data") for name in ("diagram", "potential", "curve", "errors")),
-        Output("drawn", "data"),
+        *(Output(f"{name}-figure", "data") for name in ("potential", "curve", "errors")),
         Output("here", "data"),
         Input("state", "data"),
-        State("drawn", "data"),
         prevent_initial_call=True,
     )
-    def draw(data: Any, drawn: Any) -> Any:
-        """One answer for all figures; the diagram only if it has changed."""
+    def draw(data: Any) -> Any:
+        """One answer for all that depends on the place in the diagram."""
         state = _screen(data)
         point = quick.point(state)
-        figures = [potential_figure(point), curve_figure(point, state), errors_figure(point)]
-        around, here = quick.around(state).query(), [state.rho if state.has_density else state.alpha, state.pi, state.alpha]
-        if drawn == around:
-            return no_update, *figures, no_update, here
-        return diagram_figure(quick.diagram(state), state), *figures, around, here
+        here = [state.rho if state.has_density else state.alpha, state.pi, state.alpha]
+        return potential_figure(point), curve_figure(point, state), errors_figure(point), here
+
+    @app.callback(Output("diagram-figure", "data"), Input("around", "data"), prevent_initial_call=True)
+    def draw_around(data: Any) -> Any:
+        """The diagram takes longer: its answer comes while the others are drawn."""
+        state = _screen(data)
+        return diagram_figure(quick.diagram(state), state)
 
     @app.callback(Output("readout", "children"), Input("settled", "data"), prevent_initial_call=True)
     def tell(data: Any) -> Any:

@@ -46,6 +46,7 @@ def dataset(which: str, state: State, run: Run | None = None) -> xarray.Dataset:
         return predicted
     count = len(run.iterations)
     measured = {"measured_mse_X": ("iteration", run.errors.X[:count]), "measured_mse_F": ("iteration", run.errors.F[:count])}
+    measured["measured_mse_X_median_signal"] = ("iteration", run.typical[:count])
     together = xarray.merge(
         [predicted, xarray.Dataset(measured, {"iteration": run.iterations[:count]})], join="outer", compat="no_conflicts"
     )

@@ -35,6 +35,7 @@ class Run:
         self.status = "compiling"
         self.iterations: list[int] = []
         self.errors = Pair[list[float]](F=[], X=[])
+        self.typical: list[float] = []  # of the median signal: the mean is owed to a few hard ones at sizes like these
         self.result: dict[str, Any] | None = None
         self._stop = threading.Event()
         self.thread = threading.Thread(target=self._go, name=f"run {self.id}", daemon=True)
@@ -67,7 +68,9 @@ class Run:
         def watch(iteration: int, means: Pair[np.ndarray]) -> None:
             if self._stop.is_set():
                 raise Cancelled
-            error = _errors(score(means, instance.truth), state)
+            scored = score(means, instance.truth)
+            error = _errors(scored, state)
+            self.typical.append(float(np.median(scored.signals)))
             self.errors.F.append(error.F)
             self.errors.X.append(error.X)
             self.iterations.append(iteration)
@@ -91,6 +94,7 @@ class Run:
             "query": self.state.query(),
             "iterations": self.iterations[:count],
             "mse_X": [float(f"{value:.5g}") for value in self.errors.X[:count]],
+            "median_X": [float(f"{value:.5g}") for value in self.typical[:count]],
             "mse_F": [float(f"{value:.5g}") for value in self.errors.F[:count]],
             "result": self.result if self.done else None,
         }

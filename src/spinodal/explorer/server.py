@@ -36,6 +36,7 @@ def make_server(host: str = "127.0.0.1", port: int = 8050) -> Any:
 
     class Handler(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"  # connections are kept: a slider asks often
+        disable_nagle_algorithm = True  # and answers do not wait for more to send
 
     server = serve(host, port, app.server, threaded=True, request_handler=Handler, fd=listening.detach())
     server.daemon_threads = True

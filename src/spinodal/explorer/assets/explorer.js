@@ -5,6 +5,7 @@
   const WITHOUT_DENSITY = ["gaussian", "rademacher", "laplace"];
   const REST = 200; // milliseconds without a change after which the sliders are at rest
   let settling = null;
+  let diagram = {}; // as it was last drawn, and the place where we are
   const nothing = () => window.dash_clientside.no_update;
 
   function shown(text) {
@@ -36,7 +37,7 @@
   function painted(figure, name, constants) {
     const theme = constants.themes[name || "light"];
     const out = coloured(figure, theme);
-    const axis = { gridcolor: theme.faint, linecolor: theme.muted, tickcolor: theme.muted, showline: true, ticks: "outside", ticklen: 3 };
+    const axis = { gridcolor: theme.faint, linecolor: theme.muted, tickcolor: theme.muted, showline: true, ticks: "outside", ticklen: 3, ticklabeloverflow: "allow" };
     out.layout = Object.assign(
       {
         margin: { l: 52, r: 10, t: 28, b: 38 },
@@ -61,6 +62,30 @@
     return out;
   }
 
+  /* Where we are in the diagram: a ring over the figure, which moves without the figure being drawn again. */
+  function mark(graph) {
+    let ring = document.getElementById("here-ring");
+    if (!ring) {
+      ring = document.createElement("div");
+      ring.id = "here-ring";
+      graph.parentElement.appendChild(ring);
+      graph.on("plotly_afterplot", () => mark(graph));
+    }
+    const { xaxis, yaxis, _size } = graph._fullLayout;
+    const [left, top] = [_size.l + xaxis.d2p(diagram.x), _size.t + yaxis.d2p(diagram.y)];
+    const inside = left >= _size.l && left <= _size.l + _size.w && top >= _size.t && top <= _size.t + _size.h;
+    ring.style.transform = "translate(" + left + "px, " + top + "px)";
+    ring.hidden = !inside;
+    ring.dataset.place = diagram.x + " " + diagram.y;
+  }
+
+  function firstMark() {
+    const graph = document.querySelector("#diagram .js-plotly-plot");
+    if (document.getElementById("here-ring")) return; // it follows every drawing from then on
+    if (graph && graph._fullLayout && graph._fullLayout.xaxis.range && graph.data.length) mark(graph);
+    else window.setTimeout(firstMark, 50);
+  }
+
   function matches(live, state) {
     if (!live || !live.query || !state) return false;
     const then = new URLSearchParams(live.query);
@@ -80,7 +105,7 @@
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     spinodal: {
-      collect: function (alpha, rho, eta, delta, pi, choices, n, seed, oldState, oldInstance, constants) {
+      collect: function (alpha, rho, eta, delta, pi, choices, n, seed, oldState, oldAround, oldInstance, constants) {
         const places = { alpha, rho, eta, delta, pi };
         const words = {};
         const labels = SLIDERS.map((name) => {
@@ -98,6 +123,8 @@
         const old = oldInstance || { n: 100, seed: 1 };
         const instance = { n: whole(n, 10, 400, old.n), seed: whole(seed, 0, 999999, old.seed) };
         const dense = !WITHOUT_DENSITY.includes(choices.x);
+        const place = { pi: constants.values.pi[0], [dense ? "rho" : "alpha"]: constants.values[dense ? "rho" : "alpha"][0] };
+        const around = Object.assign({}, state, place); // what the diagram depends on: a state without its place in it
         if (!same(state, oldState)) {
           window.clearTimeout(settling);
           settling = window.setTimeout(() => window.dash_clientside.set_props("settled", { data: state }), REST);
@@ -106,6 +133,7 @@
         window.history.replaceState(null, "", window.location.pathname + "?" + query);
         return [
           same(state, oldState) ? nothing() : state,
+          same(around, oldAround) ? nothing() : around,
           same(instance, oldInstance) ? nothing() : instance,
           !dense,
           ...labels,
@@ -127,16 +155,18 @@
       paintDiagram: function (figure, place, theme, constants) {
         if (!figure || !place) return nothing();
         const [x, y, alpha] = place;
-        const here = {
-          type: "scatter", mode: "markers", x: [x], y: [y], name: "you are here", showlegend: false,
-          marker: { size: 13, color: "@paper", symbol: "circle", line: { width: 3, color: "@ink" } }, hoverinfo: "skip",
-        };
-        const out = painted({ data: figure.data.concat([here]), layout: figure.layout }, theme, constants);
+        const out = painted(figure, theme, constants);
         const dense = !document.getElementById("rho").disabled;
         if (dense) out.layout.xaxis = Object.assign({}, out.layout.xaxis, { range: [0, Math.min(1, Math.max(1.25 * alpha, 1.06 * x))] });
         const [low, high] = out.layout.yaxis.range;
         out.layout.yaxis = Object.assign({}, out.layout.yaxis, { range: [Math.min(low, Math.log10(y) - 0.05), Math.max(high, Math.log10(y) + 0.05)] });
-        return out;
+        const graph = document.querySelector("#diagram .js-plotly-plot");
+        const around = [theme, out.layout.xaxis.range, out.layout.yaxis.range];
+        const drawn = graph && diagram.figure === figure && same(diagram.around, around);
+        diagram = { figure, around, x, y };
+        if (drawn) mark(graph); // only the place is another
+        else window.setTimeout(firstMark, 0);
+        return drawn ? nothing() : out;
       },
 
       paintErrors: function (figure, live, theme, constants, state) {
@@ -147,9 +177,11 @@
           const dots = (y, name, colour, symbol) => ({
             type: "scatter", mode: "markers", x: steps, y: y, name: name, marker: { size: 5, color: colour, symbol: symbol },
           });
-          out.data.push(dots(live.mse_X, "E, AMP", "@signals", "circle"), dots(live.mse_F, "D, AMP", "@matrix", "square"));
-          const lowest = Math.min(...live.mse_X.concat(live.mse_F).filter((v) => v > 0));
-          const highest = Math.max(...live.mse_X.concat(live.mse_F));
+          const typical = dots(live.median_X, "E of the median signal, AMP", "@signals", "circle-open");
+          out.data.push(dots(live.mse_X, "E, AMP", "@signals", "circle"), typical, dots(live.mse_F, "D, AMP", "@matrix", "square"));
+          const all = live.mse_X.concat(live.median_X, live.mse_F);
+          const lowest = Math.min(...all.filter((v) => v > 0));
+          const highest = Math.max(...all);
           const [low, high] = figure.layout.yaxis.range;
           const range = [Math.min(low, Math.log10(lowest) - 0.3), Math.max(high, Math.log10(highest) + 0.3)];
           out.layout = Object.assign({}, out.layout, { yaxis: Object.assign({}, out.layout.yaxis, { range: range }), title: { text: "state evolution and a live run" } });
@@ -206,7 +238,9 @@
         const format = document.getElementById("format").value;
         if (format !== "svg" && format !== "png") return { which: which, format: format, clicks: clicks };
         const graph = document.querySelector("#" + which + " .js-plotly-plot");
-        const figure = { data: graph.data, layout: Object.assign({}, graph.layout, { showlegend: true }) };
+        const figure = { data: graph.data.slice(), layout: Object.assign({}, graph.layout, { showlegend: true }) };
+        if (which === "diagram")
+          figure.data.push({ type: "scatter", mode: "markers", x: [diagram.x], y: [diagram.y], name: "here", marker: { size: 11, symbol: "circle-open", line: { width: 3 }, color: graph.layout.font.color } });
         window.Plotly.downloadImage(figure, { format: format, filename: "spinodal-" + which, scale: format === "png" ? 2 : 1, width: 720, height: 480 });
         return nothing();
       },
