@@ -33,6 +33,7 @@ def photograph() -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_missing_pixels_are_filled_in_better_than_by_matching_pursuit(photograph: Any) -> None:
     truth = photograph.photograph(40)
     results = photograph.compare_inpainting(truth, 0)

@@ -136,6 +136,7 @@ def test_missing_entries_are_never_read(name: str) -> None:
     assert np.mean((solution.mean.X - instance.truth.X) ** 2) < 0.8 * np.mean(instance.truth.X**2)
 
 
+@pytest.mark.slow
 def test_amp_recovers_from_an_incomplete_Y() -> None:
     """30% missing: the errors are those predicted for the observed fraction, and not those for a complete Y, which are half as large."""
     problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.1, noise_variance=1e-6, observed_fraction=0.7)

@@ -72,6 +72,7 @@ def test_recovered_at_the_predicted_error_at_full_size(name: str) -> None:
     assert np.mean(X) < 1.5
 
 
+@pytest.mark.slow
 def test_what_the_offsets_are_there_for() -> None:
     """With means left in it fails. Taken off, the sums go back into F and X: the residual of the estimates is the noise."""
     here = problem("both nonnegative")

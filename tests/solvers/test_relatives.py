@@ -76,7 +76,7 @@ def differences(problem: sp.Problem, n: int, instances: int, steps: int) -> np.n
     "problem",
     [
         pytest.param(CALIBRATION, id="eta=0.1", marks=pytest.mark.slow),
-        pytest.param(sp.Problem.sparse(pi=3.0, **FIGURE_4[1]), id="eta=1e-2"),
+        pytest.param(sp.Problem.sparse(pi=3.0, **FIGURE_4[1]), id="eta=1e-2", marks=pytest.mark.slow),
         pytest.param(sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=1.0, noise_variance=1e-8), id="eta=1", marks=pytest.mark.slow),
     ],
 )
