@@ -151,7 +151,7 @@ def test_a_reload_finds_the_run_again_and_cancel_ends_it(open_page: Open) -> Non
     drawn(page)
     expect(page.locator("#progress")).to_contain_text("Running.")
     expect(page.locator("#start")).to_be_disabled()
-    page.wait_for_function("() => document.querySelector('#errors .js-plotly-plot').data.length === 4")
+    page.wait_for_function("() => document.querySelector('#errors .js-plotly-plot').data.length === 5")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#progress")).to_contain_text("Cancelled.")
     expect(page.locator("#start")).to_be_enabled()
