@@ -21,7 +21,8 @@ import numpy as np
 
 import spinodal as sp
 from benchmarks._peers import data_columns, installed
-from spinodal.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, blank_figure
+from spinodal.figures import blank_figure
+from spinodal.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from spinodal.solvers.epochs import search
 from spinodal.solvers.iterate import Progress, Tolerance
 from spinodal.solvers.runs import Model, begin_batch, run_batch

@@ -66,7 +66,7 @@ def test_a_point_is_what_solve_gives(whole: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "executor", [lambda: InProcess(2), pytest.param(lambda: Processes(1), marks=pytest.mark.slow)], ids=["threads", "processes"]
+    "executor", [lambda: InProcess(), pytest.param(lambda: Processes(1), marks=pytest.mark.slow)], ids=["in process", "processes"]
 )
 def test_the_numbers_do_not_depend_on_who_computes(whole: Path, tmp_path: Path, executor: Callable[[], Any]) -> None:
     spec = parse_spec(TINY.replace("instances = 12", "instances = 4"))

@@ -13,7 +13,7 @@ app = typer.Typer(help="Many solves that survive: run, status, resume, export, f
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="Directory of the sweep.")]
 Executor = Annotated[str | None, typer.Option(metavar="NAME", help="in-process (default), processes or dask.")]
 Scheduler = Annotated[str | None, typer.Option(metavar="tcp://HOST:PORT", help="Address of a Dask scheduler.")]
-Workers = Annotated[int | None, typer.Option(metavar="W", help="Threads, processes or Dask workers; a core each if left out.")]
+Workers = Annotated[int | None, typer.Option(metavar="W", help="Processes or Dask workers; a core each if left out.")]
 
 
 @app.command()

@@ -57,6 +57,11 @@ def _bound(host: str, port: int) -> socket.socket:
 
 def explore(host: str, port: int, open_browser: bool) -> None:
     """Serve until interrupted."""
+    import jax
+
+    # A run and the sliders compute at the same time: each in its own thread, or together they could occupy all of XLA's, which then wait
+    # for each other.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     server = make_server(host, port)
     shown = f"[{server.host}]" if ":" in server.host else server.host
     address = f"http://{shown}:{server.port}/"

@@ -43,14 +43,17 @@ def cores() -> int:
 
 
 class InProcess:
-    """This process. On a CPU a thread for each core, since an iteration keeps hardly more than one busy; on an accelerator two, so that
-    one batch is drawn and scored while another is solved."""
+    """This process. On an accelerator two batches at a time, so that one is drawn and scored while another is solved. On a CPU one: two
+    programs at a time can occupy all of XLA's threads, each waiting for a thread."""
 
     def __init__(self, workers: int | None = None) -> None:
         import jax
 
-        self.workers = workers if workers is not None else cores() if jax.default_backend() == "cpu" else 2
+        most = 1 if jax.default_backend() == "cpu" else None
+        self.workers = workers if workers is not None else most or 2
         check_count("workers", self.workers)
+        if most and self.workers > most:
+            raise InputError(f"workers must be 1 in one process on a CPU, but {self.workers} was given; the executor processes takes more.")
 
     @property
     def name(self) -> str:
