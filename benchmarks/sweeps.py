@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from spinodal.sweeps import InProcess, Processes, parse_spec
-from spinodal.sweeps.executors import Runs
+from spinodal.sweeps import InProcess, parse_spec
 from spinodal.sweeps.compute import compute
 from spinodal.sweeps.ledger import create
 from spinodal.sweeps.plan import make_plan
@@ -93,7 +92,7 @@ def main(words: list[str] | None = None) -> None:
     options = parser.parse_args(words or [])
     spec = parse_spec(SPEC.format(size=options.size, instances=max(1, options.points // 8), batch=options.batch))
     plan = make_plan(spec)
-    executor: Runs = Processes() if jax.default_backend() == "cpu" else InProcess()
+    executor = InProcess()
     print(f"on {jax.devices()[0].device_kind}; {len(plan.points)} solves at N = {options.size} in batches of {plan.batches[0].width}")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
