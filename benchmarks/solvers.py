@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import jax
@@ -19,23 +18,23 @@ from spinodal.solvers.iterate import Tolerance, begin, iterate
 CPU_SIZE, ACCELERATOR_SIZE = (1000, 500, 5000), (5000, 2500, 25_000)
 # Iterations timed, after some that are not.
 TIMED, BEFORE = 8, 4
-REPEATS = 5
+REPEATS = 9
 # The batch: this many instances of this size.
 BATCH, BATCH_SIZE = 64, 100
 # Solved one by one, and scaled up.
 ONE_BY_ONE = 8
 
 
-def seconds(*functions: Callable[[], Any]) -> list[float]:
-    """Median time of each call, compiled already. They take turns, so that a machine that slows down does so for all."""
-    times: list[list[float]] = [[] for _ in functions]
-    for turn in range(REPEATS + 1):
-        for function, own in zip(functions, times, strict=True):
-            start = time.perf_counter()
-            jax.block_until_ready(function())
-            if turn:
-                own.append(time.perf_counter() - start)
-    return [median(own) for own in times]
+def seconds(*functions: Callable[[], Any]) -> Any:
+    """Times of each call, compiled already, a row for each. They take turns, so that a machine that slows down does so for all."""
+
+    def timed(function: Callable[[], Any]) -> float:
+        start = time.perf_counter()
+        jax.block_until_ready(function())
+        return time.perf_counter() - start
+
+    turns = [[timed(function) for function in functions] for _ in range(REPEATS + 1)]
+    return np.array(turns[1:]).T
 
 
 def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
@@ -78,10 +77,11 @@ def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
             lambda: products(TIMED + BEFORE),
             lambda: products(BEFORE),
         )
-        own, floor = (long - short) / TIMED, (many - few) / TIMED
+        each, least = (long - short) / TIMED, (many - few) / TIMED
+        own, floor, ratio = (float(np.median(values)) for values in (each, least, each / least))
         memory = run.lower(observed, traced, BEFORE).compile().memory_analysis()
         arrays = (memory.temp_size_in_bytes + Y.nbytes) / X.nbytes
-    print(f"{dtype}  N = {N}, M = {M}, P = {P}: iteration {1e3 * own:.1f} ms, three products {1e3 * floor:.1f} ms, ratio {own / floor:.2f}")
+    print(f"{dtype}  N = {N}, M = {M}, P = {P}: iteration {1e3 * own:.1f} ms, three products {1e3 * floor:.1f} ms, ratio {ratio:.2f}")
     print(f"         {6 * N * M * P / floor / 1e9:.0f} GFLOP/s in the products; memory with Y: {arrays:.1f} arrays of the size of X")
 
 
@@ -94,7 +94,7 @@ def batches() -> None:
         for k in range(ONE_BY_ONE):
             sp.solve(jax.tree.map(lambda value, k=k: value[k], observed), problem)
 
-    together, some = seconds(lambda: sp.solve(observed, problem), alone)
+    together, some = np.median(seconds(lambda: sp.solve(observed, problem), alone), axis=1)
     single = some * BATCH / ONE_BY_ONE
     print(f"{BATCH} instances of N = {BATCH_SIZE}: together {together:.2f} s, one at a time {single:.2f} s, ratio {single / together:.1f}")
 

@@ -104,13 +104,18 @@ class GaussBernoulli(Prior):
         return (1 - self.rho) * jnp.exp(-(u**2) / 2) + self.rho * slab
 
     def _odds_against(self, a: Any, b: Any) -> Any:
-        """(1 - p)/p for the probability p that the entry is not zero: one exponential and one root, the cheapest way on any machine."""
-        spread = 1 + a * self.variance
-        return self._odds_of(jnp.sqrt(spread), (a * self.mean**2 / 2 - b * self.mean - b**2 * self.variance / 2) / spread)
+        """(1 - p)/p for the probability p that the entry is not zero: one exponential and, last, one root.
 
-    def _odds_of(self, root: Any, exponent: Any) -> Any:
-        largest = float(np.log(np.finfo(jnp.result_type(exponent)).max)) / 2  # so that the odds stay finite
-        return (1 - self.rho) / self.rho * root * jnp.exp(jnp.minimum(exponent, largest))
+        Last, so that compilers keep one array for both: a root is not computed twice, a product might be.
+        """
+        spread = 1 + a * self.variance
+        twice = (a * self.mean**2 - 2 * b * self.mean - b**2 * self.variance) / spread
+        return (1 - self.rho) / self.rho * jnp.sqrt(spread * self._bounded_exp(twice))
+
+    @staticmethod
+    def _bounded_exp(exponent: Any) -> Any:
+        """exp, at most the root of the largest number, so that the odds stay finite."""
+        return jnp.exp(jnp.minimum(exponent, float(np.log(np.finfo(jnp.result_type(exponent)).max)) / 2))
 
     def slab_probability(self, a: Any, b: Any) -> Any:
         return 1 / (1 + self._odds_against(a, b))
@@ -133,7 +138,8 @@ class GaussBernoulli(Prior):
         spread = 1 + a * self.variance
         root = jax.lax.rsqrt(spread)
         shrink = root**2
-        against = self._odds_of(root * spread, ((a * self.mean**2 - b**2 * self.variance) / 2 - b * self.mean) * shrink)
+        exponent = ((a * self.mean**2 - b**2 * self.variance) / 2 - b * self.mean) * shrink
+        against = (1 - self.rho) / self.rho * (root * spread) * self._bounded_exp(exponent)
         p, value = 1 / (1 + against), (self.mean + self.variance * b) * shrink
         return Moments(p * value, p * (self.variance * shrink + against * p * value**2)), p
 
