@@ -8,21 +8,18 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
-from spinodal.sweeps import InProcess, parse_spec
+from spinodal.sweeps import parse_spec, suited
 from spinodal.sweeps.compute import compute
 from spinodal.sweeps.ledger import create
 from spinodal.sweeps.plan import make_plan
 from spinodal.sweeps.run import run_sweep
-
-# On a CPU a solve takes a tenth of a second and more: fewer are enough to measure.
-POINTS = {"cpu": 128}
-MOST = 2000
 
 SPEC = """
 N = {size}
@@ -37,35 +34,27 @@ noise_variance = 1e-8
 """
 
 
-class Seconds(NamedTuple):
-    """For a solve: by the clock, and of all cores together."""
+class Watched:
+    """An executor, and how long its batches took."""
 
-    wall: float
-    cores: float
+    def __init__(self, executor: Any) -> None:
+        self.executor, self.name = executor, executor.name
+        self.seconds: dict[int, float] = {}
 
-    @classmethod
-    def since(cls, started: Seconds, solves: int) -> Seconds:
-        now = cls.now()
-        return cls((now.wall - started.wall) / solves, (now.cores - started.cores) / solves)
-
-    @classmethod
-    def now(cls) -> Seconds:
-        return cls(time.perf_counter(), time.process_time())
-
-    def __str__(self) -> str:
-        return f"{1e3 * self.wall:.1f} ms a solve ({1e3 * self.cores:.1f} ms of the cores)"
+    def map(self, batches: Any, started: Any) -> Iterator[Any]:
+        for done in self.executor.map(batches, started):
+            self.seconds[done.number] = done.seconds
+            yield done
 
 
-def one_by_one(batches: Any, count: int) -> Seconds:
-    """A batch of one: a solve drawn, solved and scored like the sweep's, by itself."""
-    chosen = [(batch, point) for batch in batches for point in batch.points]
-    chosen = chosen[:: max(1, len(chosen) // (count + 1))][: count + 1]
-    started = Seconds.now()
-    for k, (batch, point) in enumerate(chosen):
-        if k == 1:
-            started = Seconds.now()  # the first one compiled
-        compute(batch._replace(points=(point,), width=1))
-    return Seconds.since(started, len(chosen) - 1)
+def one_by_one(batches: Any) -> float:
+    """Seconds for the points of these batches, each drawn, solved and scored like the sweep's, but by itself."""
+    alone = [batch._replace(points=(point,), width=1) for batch in batches for point in batch.points]
+    compute(alone[0])  # compiled
+    started = time.perf_counter()
+    for one in alone:
+        compute(one)
+    return time.perf_counter() - started
 
 
 def ledger_seconds(batch: Any, done: Any, directory: Path) -> float:
@@ -85,14 +74,14 @@ def ledger_seconds(batch: Any, done: Any, directory: Path) -> float:
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks sweeps")
-    parser.add_argument("--points", type=int, default=POINTS.get(jax.default_backend(), MOST))
-    parser.add_argument("--one-by-one", type=int, default=32)
+    parser.add_argument("--points", type=int, default=2000)
+    parser.add_argument("--one-by-one", type=int, default=160, help="solves that are also done one by one")
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--batch", type=int, default=16 if jax.default_backend() == "cpu" else 250)
     options = parser.parse_args(words or [])
     spec = parse_spec(SPEC.format(size=options.size, instances=max(1, options.points // 8), batch=options.batch))
     plan = make_plan(spec)
-    executor = InProcess()
+    executor = Watched(suited(plan.batches))
     print(f"on {jax.devices()[0].device_kind}; {len(plan.points)} solves at N = {options.size} in batches of {plan.batches[0].width}")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -100,12 +89,16 @@ def main(words: list[str] | None = None) -> None:
         again = compute(plan.batches[0])
         print(f"first batch {first.seconds:.1f} s, of which compilation {first.seconds - again.seconds:.1f} s")
         (directory / "sweep").mkdir()
-        started = Seconds.now()
+        started = time.perf_counter()
         now = run_sweep(spec, directory / "sweep", executor)
-        together = Seconds.since(started, now.total)
-        alone = one_by_one(plan.batches, options.one_by_one)
+        together = time.perf_counter() - started
+        # Some batches, and what they took of the sweep's time: a few solves take ten times as long as others. The first ones compiled.
+        measured = plan.batches[len(plan.batches) // 8 :]
+        some = measured[:: max(1, len(plan.points) // options.one_by_one)]
+        share = sum(executor.seconds[batch.number] for batch in some) / sum(executor.seconds[batch.number] for batch in measured)
+        alone = one_by_one(some) / share * len(plan.batches) / len(measured)
         (directory / "ledger").mkdir()
         ledger = ledger_seconds(plan.batches[0], again, directory / "ledger")
-        share = ledger * len(plan.batches) / (together.wall * now.total)
-    print(f"one by one {alone}; sweep {together}, {executor.name}: ratio {alone.wall / together.wall:.2f}")
-    print(f"ledger {1e3 * ledger:.1f} ms a batch: {100 * share:.2f}% of the sweep; statuses {now.statuses}")
+    each = 1e3 / now.total
+    print(f"one by one {each * alone:.1f} ms a solve; sweep {each * together:.1f}, {executor.name}: ratio {alone / together:.2f}")
+    print(f"ledger {1e3 * ledger:.1f} ms a batch: {100 * ledger * len(plan.batches) / together:.2f}% of the sweep; statuses {now.statuses}")

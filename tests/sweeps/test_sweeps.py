@@ -18,8 +18,22 @@ import pytest
 
 import spinodal as sp
 from conftest import Done
-from spinodal.sweeps import Dask, InProcess, Processes, compute, dataset, parse_spec, resume_sweep, run_sweep, standing, table
+from spinodal.sweeps import (
+    Dask,
+    InProcess,
+    Processes,
+    compute,
+    dataset,
+    executors,
+    parse_spec,
+    resume_sweep,
+    run_sweep,
+    standing,
+    suited,
+    table,
+)
 from spinodal.sweeps.ledger import LEDGER, open_ledger
+from spinodal.sweeps.plan import make_plan
 
 Run = Callable[..., Done]
 
@@ -66,7 +80,7 @@ def test_a_point_is_what_solve_gives(whole: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "executor", [lambda: InProcess(), pytest.param(lambda: Processes(1), marks=pytest.mark.slow)], ids=["in process", "processes"]
+    "executor", [lambda: InProcess(), pytest.param(lambda: Processes(2), marks=pytest.mark.slow)], ids=["in process", "processes"]
 )
 def test_the_numbers_do_not_depend_on_who_computes(whole: Path, tmp_path: Path, executor: Callable[[], Any]) -> None:
     spec = parse_spec(TINY.replace("instances = 12", "instances = 4"))
@@ -75,6 +89,33 @@ def test_the_numbers_do_not_depend_on_who_computes(whole: Path, tmp_path: Path, 
     theirs = {row[0]: row[2:] for row in points(whole)}
     assert len(mine) == 8
     assert mine.items() <= theirs.items()
+
+
+@pytest.mark.slow
+def test_the_numbers_do_not_depend_on_the_cores(tmp_path: Path) -> None:
+    """Large enough that a process with all cores divides its products among them."""
+    spec = parse_spec(TINY.replace("N = 8", "N = 100").replace("instances = 12", "instances = 2").replace('"mu-amp"', '"amp"'))
+    ledgers = []
+    for executor in (InProcess(), Processes(2)):
+        directory = tmp_path / type(executor).__name__
+        directory.mkdir()
+        run_sweep(spec, directory, executor)
+        ledgers.append([row[2:] for row in points(directory)])
+    assert ledgers[0] == ledgers[1]
+
+
+def test_who_computes_if_nobody_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    little, much = (make_plan(parse_spec(TINY.replace("N = 8", f"N = {N}"))).batches for N in (8, 400))
+    monkeypatch.setattr(executors, "cores", lambda: 4)
+    assert isinstance(suited(little), InProcess)
+    chosen = suited(much)
+    assert isinstance(chosen, Processes)
+    assert chosen.workers == 4
+    assert isinstance(suited(much[:1]), InProcess)
+    assert isinstance(suited(much, 1), InProcess)
+    assert isinstance(suited(little, 2), Processes)
+    monkeypatch.setattr(executors, "cores", lambda: 1)
+    assert isinstance(suited(much), InProcess)
 
 
 def test_arrays_and_provenance(whole: Path) -> None:

@@ -97,7 +97,10 @@ class Matrix(NamedTuple):
 def prepare(rules: Rules, data: Data, F: Moments) -> Matrix:
     """What is computed of F once an iteration. The transpose is made here: products with it are faster than with F turned around."""
     F = F._replace(mean=centred(F.mean, data.centre.F))
-    return Matrix(F.mean / _root_N(data), F.mean.T, rules.structure.prepare(F))
+    transposed = F.mean.T
+    if jax.default_backend() == "cpu":
+        transposed = jax.lax.optimization_barrier(transposed)  # lest the compiler turns F around in the product after all
+    return Matrix(F.mean / _root_N(data), transposed, rules.structure.prepare(F))
 
 
 def residual(rules: Rules, data: Data, F: Any, squares: Any, X: Moments, state: State, learns: Learns) -> Residual:

@@ -24,6 +24,8 @@ from .plan import Batch
 Started = Callable[[list[int]], None]
 # A batch whose worker died is tried again until it has been tried this often.
 _TRIES = 3
+# A sweep with fewer multiplications in its products than this, at so many iterations a solve, ends before processes pay: half a minute.
+_LITTLE, _ITERATIONS = 3e11, 200
 # Seconds to wait for a Dask scheduler to answer.
 _PATIENCE = 20
 
@@ -68,7 +70,8 @@ class InProcess:
 
 
 class Processes:
-    """A pool of processes on this machine. One that dies is replaced, and its batch is tried again."""
+    """A pool of processes on this machine, the cores divided among them: a small solve gains nothing from a second core, and two of them
+    on a core each are twice as fast. One that dies is replaced, and its batch is tried again."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers if workers is not None else cores()
@@ -81,7 +84,8 @@ class Processes:
     def map(self, batches: Sequence[Batch], started: Started) -> Iterator[Done]:
         waiting, tries = list(batches), dict.fromkeys((batch.number for batch in batches), 0)
         while waiting:
-            pool: Executor = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+            spawn, threads = multiprocessing.get_context("spawn"), max(1, cores() // self.workers)
+            pool: Executor = ProcessPoolExecutor(self.workers, spawn, initializer=_begin, initargs=(threads,))
             flying: set[int] = set()
 
             def note(numbers: list[int], flying: set[int] = flying) -> None:
@@ -184,8 +188,9 @@ def _windowed(submit: Callable[[Batch], Future[Done]], batches: Sequence[Batch],
         yield from (future.result() for future in done)
 
 
-def _end_with_parent() -> None:
-    """Have this process end when the one that started it does, however that happened."""
+def _begin(threads: int) -> None:
+    """Give XLA's pool so many threads, and have this process end when the one that started it does, however that happened."""
+    os.environ.setdefault("NPROC", str(threads))  # read by XLA's CPU client when it starts
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the parent's to handle
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -195,6 +200,19 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def suited(batches: Sequence[Batch], workers: int | None = None) -> InProcess | Processes:
+    """Who is quickest on this machine: this process on an accelerator or if there is little to do, else processes."""
+    import jax
+
+    if workers is None:
+        points = [point for batch in batches for point in batch.points]
+        work = sum(3 * point.numbers["alpha"] * point.numbers["pi"] * point.N**3 * _ITERATIONS for point in points)
+        alone = work < _LITTLE or len(batches) < 2 or cores() == 1
+    else:
+        alone = workers == 1
+    return InProcess(workers) if alone or jax.default_backend() != "cpu" else Processes(workers)
 
 
 EXECUTORS: dict[str, Any] = {"in-process": InProcess, "processes": Processes, "dask": Dask}
