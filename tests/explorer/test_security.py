@@ -107,7 +107,9 @@ def test_bad_values_in_the_address_are_named_on_the_page(client: Any) -> None:
     ],
 )
 def test_states_that_the_page_could_not_send_are_refused(client: Any, state: Any) -> None:
-    assert ask(client, {"state.data": state}, "diagram-figure").status_code == 400
+    for path in ("/figures", "/diagram"):
+        assert client.post(path, json=state, headers=HERE).status_code == 400
+    assert ask(client, {"state.data": state}, "readout").status_code == 400
     assert ask(client, {"start.n_clicks": 1, "state.data": state}, "run.data").status_code == 400
 
 

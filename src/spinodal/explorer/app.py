@@ -1,10 +1,14 @@
-"""The page's callbacks. The server computes numbers and refuses nonsense; colours, labels and the address are the browser's business."""
+"""The page's questions to the server, which computes numbers and refuses nonsense; colours, labels and the address are the browser's
+business. What follows a moving slider is asked by assets/explorer.js itself and drawn by it: Dash hears of it when the slider rests.
+"""
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from typing import Any
 
+import flask
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.exceptions import PreventUpdate
 from werkzeug.exceptions import BadRequest
@@ -55,7 +59,7 @@ def _ours(app: Dash, name: str, *wires: Any) -> None:
 
 def _address(app: Dash) -> None:
     @app.callback(
-        *(Output(name, "value") for name in SLIDERS),
+        Output("places", "data"),
         Output("choices", "data"),
         Output("n", "value"),
         Output("seed", "value"),
@@ -64,14 +68,12 @@ def _address(app: Dash) -> None:
     )
     def restore(search: Any) -> list[Any]:
         state, complaints = from_query(search if isinstance(search, str) else "")
-        sliders = [nearest(name, getattr(state, name)) for name in SLIDERS]
-        return [*sliders, {"x": state.x, "f": state.f}, state.n, state.seed, " ".join(complaints)]
+        places = {name: nearest(name, getattr(state, name)) for name in SLIDERS}
+        return [places, {"x": state.x, "f": state.f}, state.n, state.seed, " ".join(complaints)]
 
-    inputs = [*(Input(name, "value") for name in SLIDERS), Input("choices", "data"), Input("n", "value"), Input("seed", "value")]
-    outputs = [Output("state", "data"), Output("around", "data"), Output("instance", "data"), Output("rho", "disabled")]
-    labels = [Output(f"{name}-value", "children") for name in SLIDERS]
-    kept = [State("state", "data"), State("around", "data"), State("instance", "data"), State("constants", "data")]
-    _ours(app, "collect", *outputs, *labels, *inputs, *kept)
+    inputs = [Input("places", "data"), Input("choices", "data"), Input("n", "value"), Input("seed", "value")]
+    kept = [State("state", "data"), State("instance", "data"), State("constants", "data")]
+    _ours(app, "collect", Output("state", "data"), Output("instance", "data"), *inputs, *kept)
     _ours(
         app,
         "theme",
@@ -93,26 +95,20 @@ def exact_numbers(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
 
 
 def _figures(app: Dash) -> None:
-    @app.callback(
-        *(Output(f"{name}-figure", "data") for name in ("potential", "curve", "errors")),
-        Output("here", "data"),
-        Input("state", "data"),
-        prevent_initial_call=True,
-    )
-    def draw(data: Any) -> Any:
+    @app.server.post("/figures")
+    def figures() -> flask.Response:
         """One answer for all that depends on the place in the diagram."""
-        state = _screen(data)
+        state = _screen(flask.request.get_json(silent=True))
         point = quick.point(state)
-        here = [state.rho if state.has_density else state.alpha, state.pi, state.alpha]
-        return potential_figure(point), curve_figure(point, state), errors_figure(point), here
+        return _json({"potential": potential_figure(point), "curve": curve_figure(point, state), "errors": errors_figure(point)})
 
-    @app.callback(Output("diagram-figure", "data"), Input("around", "data"), prevent_initial_call=True)
-    def draw_around(data: Any) -> Any:
+    @app.server.post("/diagram")
+    def diagram() -> flask.Response:
         """The diagram takes longer: its answer comes while the others are drawn."""
-        state = _screen(data)
-        return diagram_figure(quick.diagram(state), state)
+        state = _screen(flask.request.get_json(silent=True))
+        return _json(diagram_figure(quick.diagram(state), state))
 
-    @app.callback(Output("readout", "children"), Input("settled", "data"), prevent_initial_call=True)
+    @app.callback(Output("readout", "children"), Input("state", "data"), prevent_initial_call=True)
     def tell(data: Any) -> Any:
         """When the sliders rest: the numbers, by quadrature and not from tables."""
         outcome, transitions = exact_numbers(_screen(data))
@@ -124,7 +120,7 @@ def _figures(app: Dash) -> None:
     @app.callback(
         Output("command", "children"),
         Output("code", "children"),
-        Input("settled", "data"),
+        Input("state", "data"),
         Input("instance", "data"),
         prevent_initial_call=True,
     )
@@ -135,13 +131,11 @@ def _figures(app: Dash) -> None:
         state = _screen(_together(data, instance))
         return snippets.command(state), snippets.code(state)
 
-    themed = [Input("theme", "data"), State("constants", "data")]
-    _ours(app, "paintDiagram", Output("diagram", "figure"), Input("diagram-figure", "data"), Input("here", "data"), *themed)
-    for name in ("potential", "curve"):
-        _ours(app, "paint", Output(name, "figure"), Input(f"{name}-figure", "data"), *themed)
-    drawn = [Input("errors-figure", "data"), Input("live", "data")]
-    _ours(app, "paintErrors", Output("errors", "figure"), *drawn, *themed, State("state", "data"))
-    _ours(app, "paintRecovered", Output("recovered", "figure"), Output("atoms", "figure"), Input("live", "data"), *themed)
+    _ours(app, "follow", Output("page", "title"), Input("live", "data"), Input("theme", "data"))
+
+
+def _json(content: Any) -> flask.Response:
+    return flask.Response(json.dumps(content, separators=(",", ":")), mimetype="application/json")
 
 
 def _live(app: Dash, runs: Runs) -> None:

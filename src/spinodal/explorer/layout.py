@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from dash import dcc, html
@@ -56,14 +55,9 @@ FORMATS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "json": "JSON", "nc": "NetC
 
 
 def _slider(name: str, label: str) -> html.Div:
-    first = nearest(name, getattr(State(), name))
-    return html.Div(
-        [
-            html.Label([label, html.Output(id=f"{name}-value", className="value")], htmlFor=name),
-            dcc.Input(id=name, type="range", min=0, max=len(VALUES[name]) - 1, step=1, value=first, debounce=False, className="slider"),
-        ],
-        className="control",
-    )
+    """A label, and room for the browser's own slider: the page's script makes it, since one of Dash's would be set back by late answers."""
+    value = html.Output(id=f"{name}-value", className="value")
+    return html.Div([html.Label([label, value], htmlFor=name), html.Div(id=f"{name}-slider")], className="control")
 
 
 def _choice(name: str, label: str, kinds: dict[str, Kind]) -> html.Div:
@@ -82,18 +76,22 @@ def _count(name: str, label: str, bounds: tuple[int, int]) -> html.Div:
     return html.Div([html.Label(label, htmlFor=name), field], className="control short")
 
 
-def _graph(name: str, label: str) -> html.Figure:
-    config = {
+def _config(name: str) -> dict[str, Any]:
+    """Plotly's options of a figure."""
+    return {
         "displaylogo": False,
         "responsive": True,
         "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
         "scrollZoom": False,
+        "toImageButtonOptions": {"format": "svg", "filename": f"spinodal-{name}"},
     }
-    config["toImageButtonOptions"] = {"format": "svg", "filename": f"spinodal-{name}"}
+
+
+def _graph(name: str, label: str) -> html.Figure:
     marks = [
         html.Span([html.I(className=f"mark {kind}", style={"color": f"var(--{colour})"}), text]) for kind, colour, text in LEGENDS[name]
     ]
-    graph = html.Div(dcc.Graph(id=name, config=config), className="graph")
+    graph = html.Div(dcc.Graph(id=name, config=_config(name)), className="graph")
     return html.Figure([graph, html.Figcaption(marks)], role="figure", **{"aria-label": label})
 
 
@@ -102,16 +100,13 @@ def layout() -> html.Div:
     written = {name: [f"{value:g}" for value in values] for name, values in VALUES.items()}
     stores = [
         dcc.Location(id="url", refresh=False),
-        dcc.Store(id="constants", data={"values": written, "themes": THEMES}),
+        dcc.Store(id="constants", data={"values": written, "themes": THEMES, "config": {name: _config(name) for name in FIGURES}}),
         dcc.Store(id="theme"),
         dcc.Store(id="theme-kept", storage_type="local"),
+        dcc.Store(id="places", data={name: nearest(name, getattr(State(), name)) for name in SLIDERS}),
         dcc.Store(id="choices", data={"x": State().x, "f": State().f}),
         dcc.Store(id="state"),
-        dcc.Store(id="settled"),
-        dcc.Store(id="around"),
-        dcc.Store(id="here"),
         dcc.Store(id="instance"),
-        *(dcc.Store(id=f"{name}-figure") for name in ("diagram", "potential", "curve", "errors")),
         dcc.Store(id="run", storage_type="session"),
         dcc.Store(id="live"),
         dcc.Store(id="wanted"),
@@ -119,7 +114,7 @@ def layout() -> html.Div:
         dcc.Interval(id="clock", interval=250, disabled=True),
     ]
     body = [*stores, _header(), html.Div([_controls(), _main()], className="columns"), _footer()]
-    return html.Div(body, id="page", lang="en", **{"data-values": json.dumps(written)})
+    return html.Div(body, id="page", lang="en")
 
 
 def _header() -> html.Header:

@@ -1,10 +1,18 @@
-/* The browser's half: labels, the address, colours, and what is drawn over the server's figures. */
+/* The browser's half: labels, the address, the figures and their colours. A slider that moves asks the server for figures and draws them
+   here, without Dash, which takes as long as drawing does; Dash hears of the new state when the slider rests. */
 (function () {
   "use strict";
   const SLIDERS = ["alpha", "rho", "eta", "delta", "pi"];
   const WITHOUT_DENSITY = ["gaussian", "rademacher", "laplace"];
-  const REST = 200; // milliseconds without a change after which the sliders are at rest
-  let settling = null;
+  const REST = 200; // milliseconds without a change after which a slider rests
+  let moving = null; // a clock, while one does not
+  let constants = null; // what the server says once
+  let theme = "light";
+  let live = null; // the run under way, or the last one
+  let now = null; // the state on screen
+  let instance = null; // size and seed of a run
+  let around = null; // what the diagram depends on: the state without its place in it
+  const figures = {}; // as the server sent them
   let diagram = {}; // as it was last drawn, and the place where we are
   const nothing = () => window.dash_clientside.no_update;
 
@@ -34,10 +42,10 @@
     return value;
   }
 
-  function painted(figure, name, constants) {
-    const theme = constants.themes[name || "light"];
-    const out = coloured(figure, theme);
-    const axis = { gridcolor: theme.faint, linecolor: theme.muted, tickcolor: theme.muted, showline: true, ticks: "outside", ticklen: 3, ticklabeloverflow: "allow" };
+  function painted(figure) {
+    const colours = constants.themes[theme];
+    const out = coloured(figure, colours);
+    const axis = { gridcolor: colours.faint, linecolor: colours.muted, tickcolor: colours.muted, showline: true, ticks: "outside", ticklen: 3, ticklabeloverflow: "allow" };
     out.layout = Object.assign(
       {
         margin: { l: 52, r: 10, t: 28, b: 38 },
@@ -47,10 +55,10 @@
       },
       out.layout,
       {
-        font: { family: "system-ui, sans-serif", size: 11, color: theme.ink },
-        paper_bgcolor: theme.paper,
-        plot_bgcolor: theme.paper,
-        hoverlabel: { font: { color: theme.ink }, bgcolor: theme.paper },
+        font: { family: "system-ui, sans-serif", size: 11, color: colours.ink },
+        paper_bgcolor: colours.paper,
+        plot_bgcolor: colours.paper,
+        hoverlabel: { font: { color: colours.ink }, bgcolor: colours.paper },
       }
     );
     out.layout.title = Object.assign({ font: { size: 13 }, x: 0.02, xanchor: "left", y: 0.985, yanchor: "top" }, out.layout.title);
@@ -79,13 +87,6 @@
     ring.dataset.place = diagram.x + " " + diagram.y;
   }
 
-  function firstMark() {
-    const graph = document.querySelector("#diagram .js-plotly-plot");
-    if (document.getElementById("here-ring")) return; // it follows every drawing from then on
-    if (graph && graph._fullLayout && graph._fullLayout.xaxis.range && graph.data.length) mark(graph);
-    else window.setTimeout(firstMark, 50);
-  }
-
   function matches(live, state) {
     if (!live || !live.query || !state) return false;
     const then = new URLSearchParams(live.query);
@@ -103,123 +104,199 @@
     };
   }
 
+  /* What each figure shows now; null if that is not known yet, or drawn already. */
+  const PAINT = {
+    potential: () => figures.potential && painted(figures.potential),
+    curve: () => figures.curve && painted(figures.curve),
+
+    diagram: function (graph) {
+      if (!figures.diagram) return null;
+      const dense = isDense(now);
+      const [x, y, alpha] = [Number(dense ? now.rho : now.alpha), Number(now.pi), Number(now.alpha)];
+      const out = painted(figures.diagram);
+      if (dense) out.layout.xaxis.range = [0, Math.min(1, Math.max(1.25 * alpha, 1.06 * x))];
+      const [low, high] = out.layout.yaxis.range;
+      out.layout.yaxis.range = [Math.min(low, Math.log10(y) - 0.05), Math.max(high, Math.log10(y) + 0.05)];
+      const frame = [theme, out.layout.xaxis.range, out.layout.yaxis.range];
+      const drawn = diagram.figure === figures.diagram && same(diagram.frame, frame);
+      diagram = { figure: figures.diagram, frame, x, y };
+      if (!drawn) return out;
+      mark(graph); // only the place is another
+      return null;
+    },
+
+    errors: function () {
+      if (!figures.errors) return null;
+      const figure = figures.errors;
+      const out = { data: figure.data.slice(), layout: figure.layout };
+      if (matches(live, figures.state) && live.iterations.length) {
+        const steps = live.iterations.map((t) => t + 1);
+        const dots = (y, name, colour, symbol) => ({
+          type: "scatter", mode: "markers", x: steps, y: y, name: name, marker: { size: 5, color: colour, symbol: symbol },
+        });
+        const typical = dots(live.median_X, "E of the median signal, AMP", "@signals", "circle-open");
+        out.data.push(dots(live.mse_X, "E, AMP", "@signals", "circle"), typical, dots(live.mse_F, "D, AMP", "@matrix", "square"));
+        const all = live.mse_X.concat(live.median_X, live.mse_F);
+        const lowest = Math.min(...all.filter((v) => v > 0));
+        const highest = Math.max(...all);
+        const [low, high] = figure.layout.yaxis.range;
+        const range = [Math.min(low, Math.log10(lowest) - 0.3), Math.max(high, Math.log10(highest) + 0.3)];
+        out.layout = Object.assign({}, out.layout, { yaxis: Object.assign({}, out.layout.yaxis, { range: range }), title: { text: "state evolution and a live run" } });
+      }
+      return painted(out);
+    },
+
+    recovered: function () {
+      const result = live && live.result;
+      if (!result) return painted(empty("recovered X", waiting()));
+      const ends = [Math.min(...result.true_X), Math.max(...result.true_X)];
+      return painted({
+        data: [
+          { type: "scatter", mode: "markers", x: result.true_X, y: result.found_X, marker: { size: 4, color: "@amp", opacity: 0.5 }, hoverinfo: "skip" },
+          { type: "scatter", mode: "lines", x: ends, y: ends, line: { width: 1, color: "@muted" }, hoverinfo: "skip" },
+        ],
+        layout: {
+          title: { text: "recovered X" },
+          xaxis: { title: { text: "true X" }, zeroline: false }, yaxis: { title: { text: "recovered X, scales fitted" }, zeroline: false },
+        },
+      });
+    },
+
+    atoms: function () {
+      const result = live && live.result;
+      if (!result) return painted(empty("atoms", waiting()));
+      const order = result.angle.map((v) => Math.max(v, 1e-16)).sort((a, b) => a - b);
+      const share = Math.round(1000 * result.recovered) / 10;
+      return painted({
+        data: [
+          { type: "scatter", mode: "markers", x: order.map((_, k) => k + 1), y: order, marker: { size: 5, color: "@matrix" }, name: "atoms", hoverinfo: "y" },
+          { type: "scatter", mode: "lines", x: [1, order.length], y: [result.threshold, result.threshold], line: { width: 1, dash: "dot", color: "@muted" }, name: "recovered below", hoverinfo: "skip" },
+        ],
+        layout: {
+          title: { text: "atoms: " + share + "% recovered" },
+          xaxis: { title: { text: "atom, best first" }, zeroline: false },
+          yaxis: { type: "log", exponentformat: "power", title: { text: "1 − cos² to the true atom" }, range: [Math.log10(order[0]) - 0.3, 0.2] },
+        },
+      });
+    },
+  };
+
+  function waiting() { return live && live.status && !live.done ? "running…" : "Run AMP to see"; }
+  function isDense(state) { return !WITHOUT_DENSITY.includes(state.x); }
+
+  /* Draw figures again. One that Dash has not put on the page yet is tried again soon. */
+  function repaint(...names) {
+    for (const name of names) {
+      const graph = document.querySelector("#" + name + " .js-plotly-plot");
+      if (!constants || !window.Plotly || !graph || !graph._fullLayout) {
+        window.setTimeout(() => repaint(name), 50);
+        continue;
+      }
+      const figure = PAINT[name](graph);
+      if (figure) window.Plotly.react(graph, figure.data, figure.layout, constants.config[name]);
+      if (figure && name === "diagram") mark(graph);
+    }
+  }
+
+  /* Ask the server what belongs to a state. While an answer is awaited only the newest question is kept. */
+  const asked = {};
+  function ask(path, state, then) {
+    const question = asked[path] || (asked[path] = { busy: false, next: null });
+    question.next = state;
+    if (question.busy) return;
+    question.busy = true;
+    const put = function () {
+      const state = question.next;
+      question.next = null;
+      window
+        .fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(state) })
+        .then((answer) => (answer.ok ? answer.json() : Promise.reject(answer.status)))
+        .then((answer) => [answer, state], () => window.dash_clientside.set_props("message", { children: "The server does not answer." }))
+        .then((told) => {
+          if (question.next) put(); // computed while this is drawn
+          else question.busy = false;
+          if (told) then(...told);
+        });
+    };
+    put();
+  }
+
+  /* Have the page show a state: labels and the place at once, figures when the server has answered. */
+  function show(state) {
+    if (same(state, now)) return;
+    now = state;
+    for (const name of SLIDERS) {
+      const label = shown(state[name]);
+      document.getElementById(name + "-value").textContent = label;
+      slider(name).setAttribute("aria-valuetext", label);
+    }
+    slider("rho").disabled = !isDense(state);
+    ask("/figures", state, function (answer, state) {
+      Object.assign(figures, answer, { state: state });
+      repaint("potential", "curve", "errors");
+    });
+    const dense = isDense(state);
+    const old = around;
+    around = Object.assign({}, state, { pi: constants.values.pi[0], [dense ? "rho" : "alpha"]: constants.values[dense ? "rho" : "alpha"][0] });
+    if (same(around, old)) return repaint("diagram");
+    ask("/diagram", around, function (answer) {
+      figures.diagram = answer;
+      repaint("diagram");
+    });
+  }
+
+  function address(state, instance) {
+    window.history.replaceState(null, "", window.location.pathname + "?" + new URLSearchParams(Object.assign({}, state, instance)));
+  }
+
+  function slider(name) {
+    let input = document.getElementById(name);
+    if (!input) {
+      input = Object.assign(document.createElement("input"), { type: "range", id: name, min: 0, max: constants.values[name].length - 1, step: 1 });
+      document.getElementById(name + "-slider").appendChild(input);
+    }
+    return input;
+  }
+
+  function chosen(choices) {
+    const words = {};
+    for (const name of SLIDERS) words[name] = constants.values[name][Number(slider(name).value)];
+    return Object.assign(words, choices);
+  }
+
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     spinodal: {
-      collect: function (alpha, rho, eta, delta, pi, choices, n, seed, oldState, oldAround, oldInstance, constants) {
-        const places = { alpha, rho, eta, delta, pi };
-        const words = {};
-        const labels = SLIDERS.map((name) => {
-          words[name] = constants.values[name][Number(places[name])];
-          const label = shown(words[name]);
-          const slider = document.getElementById(name);
-          if (slider) slider.setAttribute("aria-valuetext", label);
-          return label;
-        });
+      collect: function (places, choices, n, seed, oldState, oldInstance, said) {
+        constants = said;
+        for (const name of SLIDERS) if (!moving) slider(name).value = places[name];
+        const state = chosen(choices);
         for (const name of ["x", "f"]) {
           const select = document.getElementById(name);
           if (select && select.value !== choices[name]) select.value = choices[name];
         }
-        const state = Object.assign({}, words, choices);
         const old = oldInstance || { n: 100, seed: 1 };
-        const instance = { n: whole(n, 10, 400, old.n), seed: whole(seed, 0, 999999, old.seed) };
-        const dense = !WITHOUT_DENSITY.includes(choices.x);
-        const place = { pi: constants.values.pi[0], [dense ? "rho" : "alpha"]: constants.values[dense ? "rho" : "alpha"][0] };
-        const around = Object.assign({}, state, place); // what the diagram depends on: a state without its place in it
-        if (!same(state, oldState)) {
-          window.clearTimeout(settling);
-          settling = window.setTimeout(() => window.dash_clientside.set_props("settled", { data: state }), REST);
-        }
-        const query = new URLSearchParams(Object.assign({}, state, instance));
-        window.history.replaceState(null, "", window.location.pathname + "?" + query);
-        return [
-          same(state, oldState) ? nothing() : state,
-          same(around, oldAround) ? nothing() : around,
-          same(instance, oldInstance) ? nothing() : instance,
-          !dense,
-          ...labels,
-        ];
+        instance = { n: whole(n, 10, 400, old.n), seed: whole(seed, 0, 999999, old.seed) };
+        show(state);
+        address(state, instance);
+        return [same(state, oldState) ? nothing() : state, same(instance, oldInstance) ? nothing() : instance];
       },
 
       theme: function (clicks, kept) {
         const system = window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-        let now = kept || system;
-        if (clicks) now = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-        document.documentElement.dataset.theme = now;
-        return [now, clicks ? now : nothing(), now === "dark" ? "Light" : "Dark"];
+        let next = kept || system;
+        if (clicks) next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+        document.documentElement.dataset.theme = next;
+        return [next, clicks ? next : nothing(), next === "dark" ? "Light" : "Dark"];
       },
 
-      paint: function (figure, theme, constants) {
-        return figure ? painted(figure, theme, constants) : nothing();
-      },
-
-      paintDiagram: function (figure, place, theme, constants) {
-        if (!figure || !place) return nothing();
-        const [x, y, alpha] = place;
-        const out = painted(figure, theme, constants);
-        const dense = !document.getElementById("rho").disabled;
-        if (dense) out.layout.xaxis = Object.assign({}, out.layout.xaxis, { range: [0, Math.min(1, Math.max(1.25 * alpha, 1.06 * x))] });
-        const [low, high] = out.layout.yaxis.range;
-        out.layout.yaxis = Object.assign({}, out.layout.yaxis, { range: [Math.min(low, Math.log10(y) - 0.05), Math.max(high, Math.log10(y) + 0.05)] });
-        const graph = document.querySelector("#diagram .js-plotly-plot");
-        const around = [theme, out.layout.xaxis.range, out.layout.yaxis.range];
-        const drawn = graph && diagram.figure === figure && same(diagram.around, around);
-        diagram = { figure, around, x, y };
-        if (drawn) mark(graph); // only the place is another
-        else window.setTimeout(firstMark, 0);
-        return drawn ? nothing() : out;
-      },
-
-      paintErrors: function (figure, live, theme, constants, state) {
-        if (!figure) return nothing();
-        const out = { data: figure.data.slice(), layout: figure.layout };
-        if (matches(live, state) && live.iterations.length) {
-          const steps = live.iterations.map((t) => t + 1);
-          const dots = (y, name, colour, symbol) => ({
-            type: "scatter", mode: "markers", x: steps, y: y, name: name, marker: { size: 5, color: colour, symbol: symbol },
-          });
-          const typical = dots(live.median_X, "E of the median signal, AMP", "@signals", "circle-open");
-          out.data.push(dots(live.mse_X, "E, AMP", "@signals", "circle"), typical, dots(live.mse_F, "D, AMP", "@matrix", "square"));
-          const all = live.mse_X.concat(live.median_X, live.mse_F);
-          const lowest = Math.min(...all.filter((v) => v > 0));
-          const highest = Math.max(...all);
-          const [low, high] = figure.layout.yaxis.range;
-          const range = [Math.min(low, Math.log10(lowest) - 0.3), Math.max(high, Math.log10(highest) + 0.3)];
-          out.layout = Object.assign({}, out.layout, { yaxis: Object.assign({}, out.layout.yaxis, { range: range }), title: { text: "state evolution and a live run" } });
-        }
-        return painted(out, theme, constants);
-      },
-
-      paintRecovered: function (live, theme, constants) {
-        const result = live && live.result;
-        if (!result) {
-          const note = live && live.status && !live.done ? "running…" : "Run AMP to see";
-          return [painted(empty("recovered X", note), theme, constants), painted(empty("atoms", note), theme, constants)];
-        }
-        const ends = [Math.min(...result.true_X), Math.max(...result.true_X)];
-        const signals = {
-          data: [
-            { type: "scatter", mode: "markers", x: result.true_X, y: result.found_X, marker: { size: 4, color: "@amp", opacity: 0.5 }, hoverinfo: "skip" },
-            { type: "scatter", mode: "lines", x: ends, y: ends, line: { width: 1, color: "@muted" }, hoverinfo: "skip" },
-          ],
-          layout: {
-            title: { text: "recovered X" },
-            xaxis: { title: { text: "true X" }, zeroline: false }, yaxis: { title: { text: "recovered X, scales fitted" }, zeroline: false },
-          },
-        };
-        const order = result.angle.map((v) => Math.max(v, 1e-16)).sort((a, b) => a - b);
-        const share = Math.round(1000 * result.recovered) / 10;
-        const atoms = {
-          data: [
-            { type: "scatter", mode: "markers", x: order.map((_, k) => k + 1), y: order, marker: { size: 5, color: "@matrix" }, name: "atoms", hoverinfo: "y" },
-            { type: "scatter", mode: "lines", x: [1, order.length], y: [result.threshold, result.threshold], line: { width: 1, dash: "dot", color: "@muted" }, name: "recovered below", hoverinfo: "skip" },
-          ],
-          layout: {
-            title: { text: "atoms: " + share + "% recovered" },
-            xaxis: { title: { text: "atom, best first" }, zeroline: false },
-            yaxis: { type: "log", exponentformat: "power", title: { text: "1 − cos² to the true atom" }, range: [Math.log10(order[0]) - 0.3, 0.2] },
-          },
-        };
-        return [painted(signals, theme, constants), painted(atoms, theme, constants)];
+      follow: function (run, chosenTheme) {
+        const other = chosenTheme && chosenTheme !== theme;
+        const result = (each) => JSON.stringify([each && each.result ? each.id : null, each && each.done]);
+        const fresh = !live || result(run) !== result(live);
+        live = run;
+        theme = chosenTheme || theme;
+        repaint("errors", ...(fresh || other ? ["recovered", "atoms"] : []), ...(other ? ["potential", "curve", "diagram"] : []));
+        return nothing();
       },
 
       progress: function (live, state) {
@@ -247,6 +324,20 @@
     },
   });
 
+  /* Sliders that move. Dash is not told before they rest. */
+  function moved() {
+    window.clearTimeout(moving);
+    moving = window.setTimeout(function () {
+      moving = null;
+      window.dash_clientside.set_props("places", { data: Object.fromEntries(SLIDERS.map((name) => [name, Number(slider(name).value)])) });
+    }, REST);
+    show(chosen({ x: now.x, f: now.f }));
+    address(now, instance);
+  }
+  document.addEventListener("input", function (event) {
+    if (SLIDERS.includes(event.target.id) && now) moved();
+  });
+
   document.addEventListener("change", function (event) {
     if (event.target.id !== "x" && event.target.id !== "f") return;
     const choice = (name) => document.getElementById(name).value;
@@ -260,13 +351,14 @@
     const { xaxis, yaxis } = graph._fullLayout;
     const box = event.target.getBoundingClientRect();
     const at = [xaxis.p2d(event.clientX - box.left), yaxis.p2d(event.clientY - box.top)];
-    const values = JSON.parse(graph.closest("[data-values]").dataset.values);
+    const values = constants.values;
     const nearest = (name, value, log) => {
       const far = (word) => Math.abs(log ? Math.log(Number(word)) - Math.log(value) : Number(word) - value);
       return values[name].reduce((best, word, k) => (far(word) < far(values[name][best]) ? k : best), 0);
     };
     const across = document.getElementById("rho").disabled ? "alpha" : "rho";
-    window.dash_clientside.set_props(across, { value: nearest(across, at[0], false) });
-    window.dash_clientside.set_props("pi", { value: nearest("pi", at[1], true) });
+    slider(across).value = nearest(across, at[0], false);
+    slider("pi").value = nearest("pi", at[1], true);
+    moved();
   });
 })();
