@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import tomllib
@@ -70,14 +71,17 @@ def test_no_source_cites_an_equation_that_the_table_gives_to_another() -> None:
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Python that is read but not run, by a line of it, and why.
-ONLY_READ = {"from dask_jobqueue import SLURMCluster": "needs a cluster with SLURM, and dask-jobqueue, which nothing else here does"}
-# Commands of which only the words and options are checked, and why.
+# A block that waits for its reader, by a line of it: it has a test of its own.
+SLURM = "from dask_jobqueue import SLURMCluster"
+# Commands of which only the words and options are checked in every run, and why. Slow tests run the first three, those in tests/browser
+# the last.
+DASK = "spinodal sweep run amp.toml --out sweep --executor dask --workers 4"
+SCHEDULER = "spinodal sweep run amp.toml --out sweep --scheduler tcp://10.0.0.1:8786"
 ONLY_PARSED = {
-    "spinodal reproduce all --fast --out out": "takes minutes: a slow test runs it, and `reproduce fig3` stands for it here",
-    "spinodal sweep run amp.toml --out sweep --executor dask --workers 4": "starts four workers: tests/sweeps/test_cluster.py does that",
-    "spinodal sweep run amp.toml --out sweep --scheduler tcp://10.0.0.1:8786": "needs a scheduler at that address",
-    "spinodal explore": "serves pages until it is stopped: its own tests start it",
+    "spinodal reproduce all --fast --out out": "takes minutes; `reproduce fig3` stands for it here",
+    DASK: "starts four workers",
+    SCHEDULER: "needs a scheduler, at another address here",
+    "spinodal explore": "serves pages until it is stopped",
 }
 # The spec in docs/cluster.md made small, so that the commands after it take seconds: what is replaced by what.
 SMALLER_SPEC = {
@@ -158,8 +162,7 @@ def test_every_block_is_run_or_checked_by_a_test(block: Block) -> None:
 
 def test_what_is_not_run_is_there() -> None:
     """Exceptions that no page needs are gone, and one block is excepted by each."""
-    for line in ONLY_READ:
-        assert [block.page for block in BLOCKS if line in block.text] == ["docs/cluster.md"]
+    assert [block.page for block in BLOCKS if SLURM in block.text] == ["docs/cluster.md"]
     for command in ONLY_PARSED.keys() - {"spinodal explore"}:
         assert shlex.join(shlex.split(command)) in COMMANDS
 
@@ -169,7 +172,7 @@ def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     """Each block by itself, as pasted."""
     monkeypatch.chdir(tmp_path)
     for block in PYTHON[page]:
-        if not any(line in block.text for line in ONLY_READ):
+        if SLURM not in block.text:
             exec(compile(block.text, f"{page}:{block.line}", "exec", dont_inherit=True), {"__name__": "__main__"})
     printed = capsys.readouterr().out.split()
     if page == "README.md":
@@ -178,6 +181,22 @@ def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         assert float(printed[1]) == pytest.approx(5 / 3)
         assert printed[2].startswith("3.58361")
         assert "converged 138" in " ".join(printed)
+
+
+def test_the_cluster_for_slurm_starts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its scheduler does, and what it would submit asks for what the text says. No job is submitted while there is no work."""
+    [block] = [block for block in BLOCKS if SLURM in block.text]
+    monkeypatch.setattr("builtins.input", lambda prompt: "")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    try:
+        exec(compile(block.text, block.page, "exec", dont_inherit=True), names)
+        assert capsys.readouterr().out.startswith("tcp://")
+        script = names["cluster"].job_script()
+        for line in ("#SBATCH -p gpu", "#SBATCH -t 04:00:00", "#SBATCH --gres=gpu:1"):
+            assert line in script
+    finally:
+        if "cluster" in names:
+            names["cluster"].close()
 
 
 @pytest.fixture
@@ -213,6 +232,25 @@ def test_commands_that_take_minutes_run(spinodal_command: Callable[..., Done], t
     done = spinodal_command(*["reproduce", "all", "--fast", "--out", "out"])
     assert done.code == 0, done.err
     assert len(list((tmp_path / "out").glob("*.png"))) >= 4
+
+
+@pytest.mark.slow
+def test_commands_with_workers_of_their_own_run(spinodal_command: Callable[..., Done], workplace: Path) -> None:
+    """Four workers that the command starts; then a scheduler whose workers come when there is work."""
+    from distributed import LocalCluster
+
+    assert spinodal_command(*shlex.split(DASK)[1:]).code == 0
+    first = workplace / "sweep"
+    first.rename(workplace / "first")
+    with LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address=None, silence_logs="ERROR") as cluster:
+        cluster.adapt(minimum=0, maximum=2, interval="100ms")
+        assert not cluster.workers
+        done = spinodal_command(*shlex.split(SCHEDULER.replace("tcp://10.0.0.1:8786", cluster.scheduler_address))[1:])
+    assert done.code == 0, done.err
+    for name in ("first", "sweep"):
+        status = json.loads(spinodal_command("sweep", "status", name, "--json").out)
+        assert status["finished"] == status["points"] > 0
+        assert "failed" not in status["statuses"]
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if only_parsed(command)])
