@@ -134,6 +134,23 @@ def test_arrays_and_provenance(whole: Path) -> None:
         assert np.array_equal(data.mse_X.values.squeeze()[k], here.mse_X)
 
 
+def test_a_random_design_has_one_axis_for_its_points(tmp_path: Path, spinodal_command: Run) -> None:
+    import xarray
+
+    text = TINY.replace("[grid]", "[random]\npoints = 5").replace("rho = [0.1, 0.2]", "rho = { from = 0.05, to = 0.3 }")
+    directory = tmp_path / "sweep"
+    directory.mkdir()
+    run_sweep(parse_spec(text.replace("instances = 12", "instances = 2")), directory, InProcess())
+    assert spinodal_command("sweep", "export", str(directory), "--out", str(tmp_path / "all.nc")).code == 0
+    data = xarray.load_dataset(tmp_path / "all.nc", engine="scipy")
+    assert dict(data.sizes) == {"point": 5, "N": 1, "solver": 1, "instance": 2}
+    assert ((data.rho > 0.05) & (data.rho < 0.3)).all()
+    assert np.isfinite(data.mse_X).all()
+    frame = table(directory)
+    for k in range(5):
+        assert set(frame.mse_X[np.isclose(frame.rho, data.rho[k])]) == set(data.mse_X[k].values.ravel())
+
+
 def test_failures_are_rows_and_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = parse_spec(TINY.replace("instances = 12", "instances = 2"))
 
