@@ -51,7 +51,7 @@ def assert_as_predicted(problem: sp.Problem, n: int, found: dict[str, np.ndarray
     assert np.all(found["converged"] == 1)
 
 
-@pytest.mark.parametrize("eta", [1e-4, 0.1, 1.0])
+@pytest.mark.parametrize("eta", [pytest.param(1e-4, marks=pytest.mark.slow), 0.1, 1.0])
 def test_errors_of_a_badly_known_matrix_are_those_of_the_state_evolution(eta: float) -> None:
     """The paper's algorithm failed beyond small eta; its prediction holds to a matrix with 100% error."""
     problem = sp.Problem.sparse(eta=eta, **EASY)

@@ -62,7 +62,10 @@ def test_saddle_of_a_worked_example() -> None:
     assert high == pytest.approx(2.7, abs=0.05)
 
 
-@pytest.mark.parametrize("kind", [*PAPER, *OTHERS])
+SLOW = pytest.param("signs and the user's points", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("kind", [*PAPER, *(SLOW if kind == SLOW.values[0] else kind for kind in OTHERS)])
 def test_maxima_of_the_effective_potential_are_the_stable_fixed_points(kind: str) -> None:
     problem = (PAPER | OTHERS)[kind]
     points = sp.fixed_points(problem)
