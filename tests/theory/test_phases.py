@@ -83,6 +83,7 @@ def test_diagram_and_single_points_agree(noise: float) -> None:
             assert float(here[name]) == pytest.approx(np.nan if single is None else single, rel=1e-10, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_diagram_reports_progress_and_keeps_its_settings() -> None:
     seen: list[tuple[int, int]] = []
     base = sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.5, noise_variance=1e-6)
