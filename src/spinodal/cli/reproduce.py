@@ -140,7 +140,6 @@ def _phase(directory: Path, fast: bool, sizes: str | None, seeds: int | None) ->
     from ..sweep_figures import sweep_figure
     from ..sweeps import dataset, parse_spec, resume_sweep, run_sweep, suited
     from ..sweeps.ledger import LEDGER
-    from ..sweeps.plan import make_plan
 
     given: dict[str, Any] = {}
     if sizes:
@@ -153,12 +152,11 @@ def _phase(directory: Path, fast: bool, sizes: str | None, seeds: int | None) ->
     spec = parse_spec(_PHASE.format(**chosen))
     where = directory / f"phase_N{chosen['n']}_{chosen['instances']}{'_fast' if fast else ''}"
     where.mkdir(exist_ok=True)
-    executor = suited(make_plan(spec).batches)
     with output.progress_bar("phase") as progress:
         if (where / LEDGER).exists():
-            resume_sweep(where, executor, progress=progress)
+            resume_sweep(where, suited, progress=progress)
         else:
-            run_sweep(spec, where, executor, progress)
+            run_sweep(spec, where, suited, progress)
     found = dataset(where)
     return output.save_figure(sweep_figure(found), directory, "phase") + output.save_dataset(found, directory, "phase")
 

@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, check_choice
+from ..errors import InputError, check_choice, check_count
 from ..sweeps import EXECUTORS, Standing, dataset, read_spec, resume_sweep, run_sweep, standing, suited, table
-from ..sweeps.plan import Plan, make_plan
+from ..sweeps.plan import make_plan
 from . import output
 
 # The exit code of a command that was interrupted.
@@ -20,10 +21,12 @@ INTERRUPTED = 130
 _SUFFIXES = (".nc", ".csv", ".parquet")
 
 
-def _executor(plan: Plan, name: str | None, scheduler: str | None, workers: int | None) -> Any:
+def _executor(name: str | None, scheduler: str | None, workers: int | None) -> Any:
     """The executor that was asked for, or else one that suits; the address of a scheduler asks for Dask."""
     if name is None and scheduler is None:
-        return suited(plan.batches, workers)
+        if workers is not None:
+            check_count("workers", workers)
+        return partial(suited, workers=workers)
     chosen = name or "dask"
     check_choice("executor", chosen, tuple(EXECUTORS))
     if scheduler is None:
@@ -44,16 +47,15 @@ def _interruptible(directory: Path) -> Iterator[None]:
 
 
 def run(*, spec: str, out: str, executor: str | None, scheduler: str | None, workers: int | None, as_json: bool) -> None:
-    wanted = read_spec(spec)
-    chosen = _executor(make_plan(wanted), executor, scheduler, workers)  # refused before a directory is made
+    wanted, chosen = read_spec(spec), _executor(executor, scheduler, workers)
+    make_plan(wanted)  # refused before a directory is made
     directory = output.writable_directory("out", out)
     with _interruptible(directory), output.progress_bar(wanted.name) as progress:
         _report(run_sweep(wanted, directory, chosen, progress), directory, as_json)
 
 
 def resume(*, directory: str, executor: str | None, scheduler: str | None, workers: int | None, retry_failed: bool, as_json: bool) -> None:
-    where = Path(directory)
-    chosen = _executor(standing(where).plan, executor, scheduler, workers)
+    where, chosen = Path(directory), _executor(executor, scheduler, workers)
     with _interruptible(where), output.progress_bar("resumed") as progress:
         _report(resume_sweep(where, chosen, retry_failed=retry_failed, progress=progress), where, as_json)
 

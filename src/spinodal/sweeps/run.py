@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from ..errors import InputError
 from .compute import machine
 from .executors import Runs
 from .ledger import LEDGER, Ledger, create, open_ledger, sole_writer
-from .plan import Plan, make_plan, pending
+from .plan import Batch, Plan, make_plan, pending
 from .spec import Spec, parse_spec
 
 
@@ -28,9 +28,11 @@ class Standing(NamedTuple):
 
 
 Progress = Callable[[int, int], None]
+# Who computes, or who chooses that once it is known what there is to compute.
+Executor = Runs | Callable[[Sequence[Batch]], Runs]
 
 
-def run_sweep(spec: Spec, directory: Path, executor: Runs, progress: Progress | None = None) -> Standing:
+def run_sweep(spec: Spec, directory: Path, executor: Executor, progress: Progress | None = None) -> Standing:
     """Start a sweep in a directory that has none, and run it to its end."""
     from .. import __version__
 
@@ -45,7 +47,7 @@ def run_sweep(spec: Spec, directory: Path, executor: Runs, progress: Progress | 
         return _compute(ledger, spec, plan, executor, progress)
 
 
-def resume_sweep(directory: Path, executor: Runs, *, retry_failed: bool = False, progress: Progress | None = None) -> Standing:
+def resume_sweep(directory: Path, executor: Executor, *, retry_failed: bool = False, progress: Progress | None = None) -> Standing:
     """Compute what is missing of a sweep. Failed points stay as they are unless they are to be tried again."""
     open_ledger(directory, read_only=True).close()  # refused before a lock is made where there is no sweep
     with sole_writer(directory):
@@ -84,14 +86,15 @@ def _standing(ledger: Ledger, spec: Spec, plan: Plan) -> Standing:
     return Standing(len(plan.points), statuses, spec, plan)
 
 
-def _compute(ledger: Ledger, spec: Spec, plan: Plan, executor: Runs, progress: Progress | None) -> Standing:
+def _compute(ledger: Ledger, spec: Spec, plan: Plan, executor: Executor, progress: Progress | None) -> Standing:
     try:
         finished = ledger.finished()
         todo = list(pending(plan, finished))
         total, done = len(plan.points), sum(len(batch.points) for batch in plan.batches if batch.number in finished)
         if todo:
-            run = ledger.begin_run(executor.name, machine())
-            for result in executor.map(todo, lambda numbers: ledger.attempt(run, numbers)):
+            chosen = executor(todo) if callable(executor) else executor
+            run = ledger.begin_run(chosen.name, machine())
+            for result in chosen.map(todo, lambda numbers: ledger.attempt(run, numbers)):
                 ledger.commit(run, result)
                 done += len(result.rows)
                 if progress is not None:
