@@ -121,10 +121,23 @@ class GaussBernoulli(Prior):
         return 1 / (1 + self._odds_against(a, b))
 
     def posterior(self, a: Any, b: Any) -> Moments:
-        # Each moment has its own division, so that compilers keep no array for both but the odds.
+        return self.posterior_and_odds(a, b)[0]
+
+    def posterior_and_odds(self, a: Any, b: Any) -> tuple[Moments, Any]:
+        """`posterior`, and (1 - p)/p for the probability p that the entry is not zero.
+
+        Each moment has its own division, so that compilers keep no array for both but the odds.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> _, against = sp.GaussBernoulli(0.1).posterior_and_odds(10.0, 8.0)
+            >>> print(f"{1 / (1 + float(against)):.3f}")
+            0.381
+        """
         against = self._odds_against(a, b)
         value, whole = self.mean + self.variance * b, (1 + a * self.variance) * (1 + against)
-        return Moments(value / whole, (self.variance + value * (against * value / whole)) / whole)
+        inverse = 1 / whole
+        return Moments(value / whole, (self.variance + value * (against * value * inverse)) * inverse), against
 
     def posterior_and_slab(self, a: Any, b: Any) -> tuple[Moments, Any]:
         """`posterior` and `slab_probability` with one root, one exponential and one division: all else is quick in double precision.

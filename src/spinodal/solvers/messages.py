@@ -7,6 +7,7 @@ Y, X and its variance, and g, is one block.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -175,15 +176,18 @@ def one_pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, 
         def tally(raw: Moments, towards_X: Any) -> Any:
             return expected_nonzeros(data, *message(raw, towards_X))
 
-        def denoise(raw: Moments, towards_X: Any) -> Moments:
-            old = Moments(raw.mean * inverse, raw.variance * inverse**2)
-            return mix(old, data.prior.X.posterior(*message(raw, towards_X)), step_size)
+        def damped(raw: Moments, posterior: Moments) -> Moments:
+            return mix(Moments(raw.mean * inverse, raw.variance * inverse**2), posterior, step_size)
 
         if jax.default_backend() == "cpu":
-            new = denoise(raw, towards_X)
-            nonzeros, use = jax.lax.cond(
-                count, lambda *old: (tally(*old), power(raw) / k**2), lambda *old: (nonzeros, nonzeros), raw, towards_X
-            )
+            counted = partial(tally, raw, towards_X)
+            if hasattr(data.prior.X, "posterior_and_odds"):
+                posterior, against = data.prior.X.posterior_and_odds(*message(raw, towards_X))
+                counted = partial(_sum_of_slabs, data, against)  # no second exponential
+            else:
+                posterior = data.prior.X.posterior(*message(raw, towards_X))
+            new = damped(raw, posterior)
+            nonzeros, use = jax.lax.cond(count, lambda: (counted(), power(raw) / k**2), lambda: (nonzeros, nonzeros))
             said = to_matrix()._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
         elif _sweeps(rules, data):
             # All else that reads the old X comes first, so that the new one can take its place without a copy.
@@ -193,7 +197,7 @@ def one_pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, 
             said = to_matrix()
             nonzeros = only_if(count, lambda _: tally(raw, towards_X), nonzeros) if is_large(raw.mean) else tally(raw, towards_X)
             raw, towards_X, out, said, product, nonzeros = jax.lax.optimization_barrier((raw, towards_X, out, said, product, nonzeros))
-            new = denoise(raw, towards_X)
+            new = damped(raw, data.prior.X.posterior(*message(raw, towards_X)))
     sums = ForMatrix(said.precision, said.echo, None if product is None else product / k, nonzeros, said.power)
     if state.offset.F is not None:
         sums = sums._replace(push=jnp.sum(out.g, axis=1, keepdims=True), weight=jnp.sum(_certainty(data, out), axis=1, keepdims=True))
@@ -247,6 +251,11 @@ def expected_nonzeros(data: Data, a: Any, b: Any) -> Any:
     if data.prior.X.density() is not None:
         return over_signals((data.prior.X.slab_probability(a, b), jnp.ones(P, data.Y.dtype)))[0]
     return jnp.full(N, float(P), data.Y.dtype)
+
+
+def _sum_of_slabs(data: Data, against: Any) -> Any:
+    """The same from the odds against not being zero."""
+    return over_signals((1 / (1 + against), jnp.ones(data.sizes[2], data.Y.dtype)))[0]
 
 
 def counts_now(state: State) -> Any:
