@@ -15,6 +15,7 @@ from .channels import GaussianNoise
 from .errors import InputError, check, check_count, check_positive
 from .pair import Pair
 from .priors import GaussBernoulli, Gaussian, Prior
+from .transfer import fetch
 
 
 @jax.tree_util.register_dataclass
@@ -156,7 +157,7 @@ def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) ->
     first = problems[0]
     shape = first.sizes(n), _side_kind(first.eta), float(first.channel.observed_fraction) < 1
     with jax.enable_x64(True):
-        return jax.tree.map(np.array, _draw_each(stacked(problems, float), *shape, np.asarray(seeds)))
+        return fetch(_draw_each(stacked(problems, float), *shape, np.asarray(seeds)))
 
 
 def stacked(problems: Sequence[Problem], dtype: Any) -> Problem:

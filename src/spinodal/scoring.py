@@ -61,17 +61,25 @@ def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED
     angle = np.ones(F0.shape[1])
     angle[true] = _angle(F0[:, true], F[:, found])
     same_size = F.shape == F0.shape
-    none = Pair(float("nan"), float("nan"))
-    raw = Pair(_mse(F, F0), _mse(X, X0)) if same_size else none
-    scaled = Pair(*map(_mse, fit_scales(Pair(F, X), F0), (F0, X0))) if same_size else none
-    fitted = align(Pair(F, X), Pair(F0, X0))
-    aligned = Pair(_mse(fitted.F, F0), _mse(fitted.X, X0))
-    return Score(raw, scaled, aligned, angle, float(np.mean(angle < recovered)), np.mean((fitted.X - X0) ** 2, axis=0))
+    raw = scaled = Pair(float("nan"), float("nan"))
+    if same_size:
+        raw, fitted = Pair(_mse(F, F0), _mse(X, X0)), fit_scales(Pair(F, X), F0)
+        signals = _mean_squares(fitted.X - X0)
+        scaled = Pair(_mse(fitted.F, F0), float(np.mean(signals)))
+    aligned = scaled
+    if not same_size or np.any(true != found):
+        fitted = _matched(Pair(F, X), Pair(F0, X0), true, found)
+        signals = _mean_squares(fitted.X - X0)
+        aligned = Pair(_mse(fitted.F, F0), float(np.mean(signals)))
+    return Score(raw, scaled, aligned, angle, float(np.mean(angle < recovered)), signals)
 
 
 def align(estimate: Pair[np.ndarray], truth: Pair[np.ndarray]) -> Pair[np.ndarray]:
     """The estimate with the order, signs and scales of its atoms fitted to the truth; atoms that were not found are zero."""
-    true, found = _matching(truth.F, estimate.F)
+    return _matched(estimate, truth, *_matching(truth.F, estimate.F))
+
+
+def _matched(estimate: Pair[np.ndarray], truth: Pair[np.ndarray], true: np.ndarray, found: np.ndarray) -> Pair[np.ndarray]:
     matched = Pair(np.zeros_like(truth.F), np.zeros_like(truth.X))
     matched.F[:, true], matched.X[true] = estimate.F[:, found], estimate.X[found]
     return fit_scales(matched, truth.F)
@@ -87,13 +95,14 @@ def fit_scales(estimate: Pair[np.ndarray], F0: np.ndarray) -> Pair[np.ndarray]:
     F, X = estimate
     power = np.sum(F**2, axis=0)
     k = np.sum(F * F0, axis=0) / np.where(power > 0, power, 1.0)
-    return Pair(F * k, np.divide(X, k[:, None], out=np.zeros_like(X), where=k[:, None] != 0))
+    inverse = np.divide(1.0, k, out=np.zeros_like(k), where=k != 0)
+    return Pair(F * k, X * inverse[:, None])
 
 
 def signal_errors(estimate: Pair[Any], truth: Pair[Any]) -> np.ndarray:
     """Mean squared error of each signal (column of X) after the atoms' scales were fitted to the truth."""
     fitted = fit_scales(Pair(*(np.asarray(value, dtype=float) for value in estimate)), np.asarray(truth.F, dtype=float))
-    return np.mean((fitted.X - truth.X) ** 2, axis=0)
+    return _mean_squares(fitted.X - truth.X)
 
 
 def scale_floor(problem: Problem, n: int) -> float:
@@ -169,7 +178,12 @@ def calibration(mean: Any, variance: Any, truth: Any, *, bins: int = 12) -> Cali
 
 
 def _mse(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.mean((a - b) ** 2))
+    return float(np.mean(_mean_squares(a - b)))
+
+
+def _mean_squares(off: np.ndarray) -> np.ndarray:
+    """Mean square of each column."""
+    return np.einsum("np,np->p", off, off) / off.shape[0]
 
 
 def _unit(F: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 from ..errors import InputError, check, check_choice, check_count
 from ..pair import Pair
 from ..problem import Observed, Problem, stacked
+from ..transfer import fetch
 from .amp import AMP
 from .checkpoint import Checkpoint, fingerprint
 from .data import NO_MEANS, Data
@@ -29,10 +29,6 @@ from .state import State, data_power, rescaled
 
 # A run that explains Y this much worse than X = 0 would has come apart.
 WORSE_THAN_NOTHING = 1.5
-# Arrays fetched from the device at a time.
-_FETCHERS = 4
-# Bytes of results that are fetched through pinned memory; more of it would take longer to get than it saves.
-_MOST_PINNED = 2**28
 # Iterations between two calls of a progress callback.
 _PROGRESS_STRIDE = 10
 # Whoever watches is shown every iteration at first, then one each time their number has grown by this share, or by so many.
@@ -254,7 +250,7 @@ def _solve_batch(
                 last = np.asarray(run.iteration).max() - 1
                 progress(int(last) + 1, float(np.nanmean(run.trace.residual[:, last])), float(np.nanmean(run.trace.damping[:, last])))
             if watch is not None:
-                watch(int(np.max(run.iteration)), _fetch(_means(model, observed, problem, run)))
+                watch(int(np.max(run.iteration)), fetch(gathered(_means(model, observed, problem, run))))
             if saved is not None:
                 saved.offer(place, goal, run)
             if not np.any(unfinished):
@@ -275,31 +271,16 @@ def _best_of(solution: Solution, restarts: int) -> Solution:
 
 
 def _solution(model: Model, observed: Observed, problem: Problem, run: Progress, trouble: Any, tolerance: float, keys: Any) -> Solution:
-    solution, trace = _fetch((_conclude(model, observed, problem, run, trouble, tolerance), _written(run)))
+    solution, trace = fetch(gathered((_conclude(model, observed, problem, run, trouble, tolerance), _written(run))))
     lost = np.array(STATUSES)[solution.status] == "diverged"
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
         state = run.best or begin_batch(model, observed, problem, keys, run.trace.level.shape[1]).state
-        best = _fetch(_conclude(model, observed, problem, run._replace(state=state), trouble, tolerance))
+        best = fetch(gathered(_conclude(model, observed, problem, run._replace(state=state), trouble, tolerance)))
         solution = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), solution, best)
         solution = solution._replace(status=np.where(lost, STATUSES.index("diverged"), solution.status))
     longest = np.max(solution.iterations)
     return solution._replace(status=np.array(STATUSES)[solution.status], trace=Trace(*(values[:, :longest] for values in trace)))
-
-
-def _fetch(tree: Any) -> Any:
-    """Arrays from the device, several at a time: one core alone does not fill the memory of the host as fast as the device sends.
-
-    A GPU sends to memory that the system has pinned, from where it is copied: at the pace of the bus, and not of page faults.
-    """
-    tree = gathered(tree)
-    to_numpy: Any = np.asarray
-    alone = jax.sharding.get_abstract_mesh().empty
-    if alone and jax.default_backend() == "gpu" and sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) < _MOST_PINNED:
-        tree = jax.device_put(tree, jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host"))
-        to_numpy = np.array
-    with ThreadPoolExecutor(_FETCHERS) as pool:
-        return jax.tree.unflatten(jax.tree.structure(tree), pool.map(to_numpy, jax.tree.leaves(tree)))
 
 
 def _written(run: Progress) -> Trace:

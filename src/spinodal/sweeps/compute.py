@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from ..pair import Pair
@@ -36,6 +38,8 @@ RESULTS = (
 )
 # A signal is recovered if its error, atoms matched and scales fitted, is below this share of the signals' power.
 _RECOVERED = 1e-3
+# Solutions scored at a time while an accelerator has other work; on a CPU one, whose core is this process's own.
+_SCORERS = 4
 # Most characters of an error message that are kept.
 _LONGEST_MESSAGE = 500
 FAILED = "failed"
@@ -81,7 +85,8 @@ def _rows(batch: Batch) -> tuple[Row, ...]:
     drawn = sample_each(problems, padded[0].N, seeds=seeds)
     options = {**batch.options, "n_atoms": padded[0].N, "seed": seeds, "dtype": np.dtype(batch.dtype)}
     solution = solve(drawn.observed, problems, make_solver(batch.solver), **options)
-    return tuple(_row(point, solution, drawn.truth, k) for k, point in enumerate(batch.points))
+    with ThreadPoolExecutor(1 if jax.default_backend() == "cpu" else _SCORERS) as pool:
+        return tuple(pool.map(lambda k: _row(batch.points[k], solution, drawn.truth, k), range(len(batch.points))))
 
 
 def _row(point: Point, solution: Any, truth: Pair[Any], k: int) -> Row:
@@ -109,7 +114,6 @@ def _row(point: Point, solution: Any, truth: Pair[Any], k: int) -> Row:
 
 def machine() -> str:
     """The machine and the libraries that computed, in words."""
-    import jax
     import jaxlib
 
     from .. import __version__
