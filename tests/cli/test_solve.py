@@ -10,12 +10,14 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import spinodal as sp
 from conftest import Done
+from spinodal.cli.interrupts import between_iterations
 from spinodal.cli.output import whole_file
 
 Run = Callable[..., Done]
@@ -210,6 +212,32 @@ def test_an_interrupted_run_leaves_no_file(tmp_path: Path) -> None:
     assert "Traceback" not in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.npz", "sol.npz"]
     assert (tmp_path / "sol.npz").read_text() == "an older result"
+
+
+def interrupted_solve(interruptions: int, iterations: int) -> list[str]:
+    """What happens in a solve that is interrupted so often at once and then iterates."""
+    seen: list[str] = []
+    with pytest.raises(KeyboardInterrupt), between_iterations(lambda *_: seen.append("iterated")) as progress:
+        _iterate(progress, seen, interruptions, iterations)
+    return seen
+
+
+def _iterate(progress: Any, seen: list[str], interruptions: int, iterations: int) -> None:
+    for _ in range(interruptions):
+        signal.raise_signal(signal.SIGINT)
+        seen.append("went on")
+    for _ in range(iterations):
+        progress(1, 0.0, 0.0)
+
+
+def test_an_interruption_is_raised_between_iterations_and_a_second_one_at_once() -> None:
+    usual = signal.getsignal(signal.SIGINT)
+    assert interrupted_solve(1, 2) == ["went on", "iterated"]
+    assert interrupted_solve(2, 2) == ["went on"]
+    assert interrupted_solve(1, 0) == ["went on"]  # after the last iteration: not lost either
+    assert signal.getsignal(signal.SIGINT) is usual
+    with between_iterations(None) as nothing:
+        assert nothing is None
 
 
 def test_an_interruption_while_writing_leaves_no_file(tmp_path: Path) -> None:

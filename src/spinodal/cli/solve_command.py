@@ -24,6 +24,7 @@ from ..solvers import solve as run_solver
 from ..solvers.door import check_observed
 from ..theory import amp_mse
 from . import output
+from .interrupts import between_iterations
 from .parsing import counts, number
 
 # What a parameter that is to be estimated is called by the solver.
@@ -154,7 +155,7 @@ def solve(
     started = time.perf_counter()
     problem = problem.replace(channel=GaussianNoise(problem.channel.variance, seen))
     tried: list[_Fit] = []
-    with live_line() as progress:
+    with live_line() as line, between_iterations(line) as progress:
         for N in candidates:
             here = problem.replace(alpha=M / N, pi=P / N)
             with _enough_memory(M, N, P):
