@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -230,12 +230,20 @@ def _iterate(progress: Any, seen: list[str], interruptions: int, iterations: int
         progress(1, 0.0, 0.0)
 
 
+@pytest.fixture
+def usual_interruptions() -> Iterator[None]:
+    """As Python has them; some libraries change that for the whole process when they are imported."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("usual_interruptions")
 def test_an_interruption_is_raised_between_iterations_and_a_second_one_at_once() -> None:
-    usual = signal.getsignal(signal.SIGINT)
     assert interrupted_solve(1, 2) == ["went on", "iterated"]
     assert interrupted_solve(2, 2) == ["went on"]
     assert interrupted_solve(1, 0) == ["went on"]  # after the last iteration: not lost either
-    assert signal.getsignal(signal.SIGINT) is usual
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with between_iterations(None) as nothing:
         assert nothing is None
 

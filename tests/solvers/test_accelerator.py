@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
+from spinodal import transfer
 from spinodal.pair import Pair
 from spinodal.solvers import accelerator, messages
 from spinodal.solvers.data import Data, make_data
@@ -76,12 +76,11 @@ def test_sweep_replaces_and_sums() -> None:
 
 @pytest.mark.parametrize("most", [0, 2**20])
 def test_results_come_whole_with_and_without_pinned_memory(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    solve_module = importlib.import_module("spinodal.solvers.solve")
     tree = {"a": np.arange(12.0).reshape(3, 4), "b": (np.array([True, False]), None)}
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(solve_module, "_MOST_PINNED", most)
+    monkeypatch.setattr(transfer, "_MOST_PINNED", most)
     with jax.enable_x64(True):
-        found = solve_module._fetch(jax.tree.map(jnp.asarray, tree))
+        found = transfer.fetch(jax.tree.map(jnp.asarray, tree))
     jax.tree.map(np.testing.assert_array_equal, found, tree)
     assert jax.tree.all(jax.tree.map(lambda own, given: isinstance(own, np.ndarray) and own.dtype == given.dtype, found, tree))
 
