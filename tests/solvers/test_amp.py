@@ -58,6 +58,7 @@ def test_errors_of_a_badly_known_matrix_are_those_of_the_state_evolution(eta: fl
     assert_as_predicted(problem, N, measure(problem, N, seed=0, instances=INSTANCES))
 
 
+@pytest.mark.slow
 def test_errors_at_the_point_of_figure_4_with_a_jump() -> None:
     """N = 200: at N = 100 one signal in fifteen has more nonzeros than message passing can resolve from 50 measurements."""
     problem = sp.Problem.sparse(alpha=0.5, rho=0.2, pi=5.0, eta=1e-2, noise_variance=1e-8)

@@ -19,7 +19,7 @@ def easy(alpha: float, eta: float) -> sp.Problem:
 
 @pytest.mark.parametrize(
     ("N", "alpha", "eta"),
-    [(100, 1.0, 0.1), *(pytest.param(200, 0.7, eta, marks=pytest.mark.slow) for eta in (0.1, np.inf))],
+    [(60, 1.5, 0.1), *(pytest.param(200, 0.7, eta, marks=pytest.mark.slow) for eta in (0.1, np.inf))],
 )
 def test_errors_are_those_predicted_for_the_share_observed(N: int, alpha: float, eta: float) -> None:
     problem = easy(alpha, eta)
