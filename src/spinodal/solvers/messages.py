@@ -7,7 +7,6 @@ Y, X and its variance, and g, is one block.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -180,13 +179,17 @@ def one_pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, 
             return mix(Moments(raw.mean * inverse, raw.variance * inverse**2), posterior, step_size)
 
         if jax.default_backend() == "cpu":
-            counted = partial(tally, raw, towards_X)
-            if hasattr(data.prior.X, "posterior_and_odds"):
-                posterior, against = data.prior.X.posterior_and_odds(*message(raw, towards_X))
-                counted = partial(_sum_of_slabs, data, against)  # no second exponential
+            prior, against = data.prior.X, None
+            if hasattr(prior, "posterior_and_odds"):
+                posterior, against = prior.posterior_and_odds(*message(raw, towards_X))
             else:
-                posterior = data.prior.X.posterior(*message(raw, towards_X))
+                posterior = prior.posterior(*message(raw, towards_X))
             new = damped(raw, posterior)
+
+            def counted() -> Any:
+                """Where the odds are known, no second exponential."""
+                return tally(raw, towards_X) if against is None else _by_atom(data, 1 / (1 + against))
+
             nonzeros, use = jax.lax.cond(count, lambda: (counted(), power(raw) / k**2), lambda: (nonzeros, nonzeros))
             said = to_matrix()._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
         elif _sweeps(rules, data):
@@ -249,13 +252,13 @@ def expected_nonzeros(data: Data, a: Any, b: Any) -> Any:
     """Expected number of nonzeros of each atom; all of them for priors without a point at zero."""
     _, N, P = data.sizes
     if data.prior.X.density() is not None:
-        return over_signals((data.prior.X.slab_probability(a, b), jnp.ones(P, data.Y.dtype)))[0]
+        return _by_atom(data, data.prior.X.slab_probability(a, b))
     return jnp.full(N, float(P), data.Y.dtype)
 
 
-def _sum_of_slabs(data: Data, against: Any) -> Any:
-    """The same from the odds against not being zero."""
-    return over_signals((1 / (1 + against), jnp.ones(data.sizes[2], data.Y.dtype)))[0]
+def _by_atom(data: Data, values: Any) -> Any:
+    """The sum over signals for each atom."""
+    return over_signals((values, jnp.ones(data.sizes[2], data.Y.dtype)))[0]
 
 
 def counts_now(state: State) -> Any:
