@@ -92,6 +92,10 @@ class AMP(Solver):
         return Rules(STRUCTURES[self.variance], self.residual_floor, self.measured_variance, self.clip_gains)
 
     @property
+    def blockwise(self) -> bool:
+        return bool(self.rules.structure.local)
+
+    @property
     def first_damping(self) -> float:
         return 0.5 if isinstance(self.damping, str) else self.damping
 

@@ -36,11 +36,14 @@ def has_gauge(data: Data) -> bool:
 def gauge_step(data: Data, state: State, power: Any, now: Any) -> State:
     """Move each atom's scale towards its posterior mode, if `now`. `power` is the sum of squares and variances of the atom's row of X."""
     if jax.default_backend() == "cpu":  # accelerators wait longer for a branch than the step takes
-        return jax.lax.cond(now, lambda state: _gauge_step(data, state, power, True), lambda state: state, state)
-    return _gauge_step(data, state, power, now)
+        F, scale, offset = jax.lax.cond(now, lambda: _moved(data, state, power, True), lambda: (state.F, state.scale, state.offset))
+    else:
+        F, scale, offset = _moved(data, state, power, now)
+    return state._replace(F=F, scale=scale, offset=offset)
 
 
-def _gauge_step(data: Data, state: State, power: Any, now: Any) -> State:
+def _moved(data: Data, state: State, power: Any, now: Any) -> tuple[Moments, Any, Any]:
+    """F, the scale of X and the offsets after the step; X itself is left alone."""
     F = state.F
     M, N = F.mean.shape
     r = data.start.variance[0]  # Gaussian: the same for every entry
@@ -52,8 +55,8 @@ def _gauge_step(data: Data, state: State, power: Any, now: Any) -> State:
         gradient -= data.prior.X.mean * jnp.sum(state.X.mean, axis=1) / state.scale / data.prior.X.variance
     curvature = jnp.maximum(2 * own - hint, own) + 2 * used
     k = jnp.exp(jnp.where(now, jnp.clip(gradient / curvature, -_LARGEST_STEP, _LARGEST_STEP), 0))
-    state = state._replace(F=Moments(F.mean * k, F.variance * k**2), scale=state.scale * k)
-    if state.offset.F is not None:  # F X stays as it is, so what the mean of X contributes changes with F
-        u = state.offset.F + data.centre.X * (F.mean @ (k - 1))[:, None] / jnp.asarray(N**0.5, F.mean.dtype)
-        state = state._replace(offset=state.offset._replace(F=u))
-    return state
+    offset = state.offset
+    if offset.F is not None:  # F X stays as it is, so what the mean of X contributes changes with F
+        u = offset.F + data.centre.X * (F.mean @ (k - 1))[:, None] / jnp.asarray(N**0.5, F.mean.dtype)
+        offset = offset._replace(F=u)
+    return Moments(F.mean * k, F.variance * k**2), state.scale * k, offset

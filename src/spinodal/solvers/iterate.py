@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from ..pair import Pair
 from .annealing import is_hot, is_quick
+from .blocks import apart, blocks, together
 from .data import Data
 from .learning import informed
 from .median import median
@@ -169,7 +170,14 @@ def going(run: Progress, limit: Any, tolerance: Tolerance) -> Any:
 
 def iterate(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Tolerance) -> Progress:
     """Advance until the level settles, something is no longer finite, or iteration `limit` is reached."""
-    return jax.lax.while_loop(lambda run: going(run, limit, tolerance), lambda run: advance(solver, data, run), run)
+    at = blocks(data.sizes[2], solver.blockwise)
+
+    def turn(run: Progress) -> Progress:
+        run = advance(solver, data, run._replace(state=together(run.state)))
+        return run._replace(state=apart(run.state, at))
+
+    run = jax.lax.while_loop(lambda run: going(run, limit, tolerance), turn, run._replace(state=apart(run.state, at)))
+    return run._replace(state=together(run.state))
 
 
 def iterate_together(solver: Any, data: Data, run: Progress, limit: Any, tolerance: Tolerance) -> Progress:

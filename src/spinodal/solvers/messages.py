@@ -1,8 +1,7 @@
 """The messages of AMP, Eqs. (12)-(20) of KMZ13, shared by every solver of the family.
 
 An iteration is one pass over the signals: residuals of some columns of Y, their message to those columns of X, and their contribution to
-the message to F. Given F, a signal needs no other signal, so the pass goes block by block and works in cache: all that is alive besides
-Y, X and its variance, and g, is one block.
+the message to F.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 
 from ..priors.base import Moments
 from .accelerator import can_sweep, is_large, only_if, sweep
+from .blocks import after, blocks, over_blocks
 from .data import Data
 from .offsets import centred, moved, without_offsets
 from .state import State, mix, rescaled
@@ -21,8 +21,6 @@ from .variances import RowColumn, Squares, ToMatrix, over_signals, power
 
 # Iterations between two counts of the nonzeros (and so between two gauge steps): scales drift slowly.
 _COUNT_EVERY = 4
-# Most signals in a block on a CPU; accelerators take all at once.
-_WIDEST = 1024
 
 
 class Rules(NamedTuple):
@@ -175,7 +173,7 @@ def one_pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, 
         def tally(raw: Moments, towards_X: Any) -> Any:
             return expected_nonzeros(data, *message(raw, towards_X))
 
-        def damped(raw: Moments, posterior: Moments) -> Moments:
+        def damped(raw: Moments, posterior: Moments, step_size: Any) -> Moments:
             return mix(Moments(raw.mean * inverse, raw.variance * inverse**2), posterior, step_size)
 
         if jax.default_backend() == "cpu":
@@ -184,7 +182,6 @@ def one_pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, 
                 posterior, against = prior.posterior_and_odds(*message(raw, towards_X))
             else:
                 posterior = prior.posterior(*message(raw, towards_X))
-            new = damped(raw, posterior)
 
             def counted() -> Any:
                 """Where the odds are known, no second exponential."""
@@ -192,6 +189,8 @@ def one_pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, 
 
             nonzeros, use = jax.lax.cond(count, lambda: (counted(), power(raw) / k**2), lambda: (nonzeros, nonzeros))
             said = to_matrix()._replace(power=use)  # asked for by the gauge alone, when the nonzeros are counted
+            # All else that reads the old X comes first, so that the new one can take its place without a copy.
+            new = damped(raw, posterior, after(step_size, *said, *([] if product is None else [product])))
         elif _sweeps(rules, data):
             # All else that reads the old X comes first, so that the new one can take its place without a copy.
             raw, towards_X, out, product = jax.lax.optimization_barrier((raw, towards_X, out, product))
@@ -200,7 +199,7 @@ def one_pass(rules: Rules, data: Data, F: Matrix, state: State, learns: Learns, 
             said = to_matrix()
             nonzeros = only_if(count, lambda _: tally(raw, towards_X), nonzeros) if is_large(raw.mean) else tally(raw, towards_X)
             raw, towards_X, out, said, product, nonzeros = jax.lax.optimization_barrier((raw, towards_X, out, said, product, nonzeros))
-            new = damped(raw, data.prior.X.posterior(*message(raw, towards_X)))
+            new = damped(raw, data.prior.X.posterior(*message(raw, towards_X)), step_size)
     sums = ForMatrix(said.precision, said.echo, None if product is None else product / k, nonzeros, said.power)
     if state.offset.F is not None:
         sums = sums._replace(push=jnp.sum(out.g, axis=1, keepdims=True), weight=jnp.sum(_certainty(data, out), axis=1, keepdims=True))
@@ -274,22 +273,18 @@ def update(rules: Rules, data: Data, state: State, step_size: Any, learns: Learn
     matrix = prepare(rules, data, state.F)
     count = counts_now(state)
     step_X = jnp.where(state.age == 0, 1, step_size)  # the first estimate of X replaces nothing, so it is taken whole
-    # Devices that share the signals have a block each already.
-    alone = jax.sharding.get_abstract_mesh().empty
-    width = _block_width(P) if rules.structure.local and alone and jax.default_backend() == "cpu" else P
-
     rows = None if data.mask is None else data.seen_by_row
 
-    def over(state: State, block: Signals) -> tuple[Signals, ForMatrix]:
+    def over(block: Signals, last: Signals | None) -> tuple[Signals, ForMatrix]:
         part = data._replace(Y=block.Y, mask=block.mask, rows=rows)
         here = state._replace(X=block.X, g=block.g, offset=state.offset._replace(X=block.offset))
-        return one_pass(rules, part, matrix, here, learns, step_X, count)
+        squares = matrix.squares
+        if last is not None:
+            squares = jax.tree.map(lambda value: after(value, last.X.mean), squares)
+        return one_pass(rules, part, matrix._replace(squares=squares), here, learns, step_X, count)
 
     everything = Signals(data.Y, data.mask, state.X, state.g, state.level, state.square, state.offset.X)
-    if width == P:
-        new, sums = over(state, everything)
-    else:
-        new, sums = _blockwise(over, state, everything, width)
+    new, sums = over_blocks(over, everything, blocks(P, rules.structure.local))
     offset = state.offset._replace(X=new.offset)
     state = state._replace(X=new.X, g=new.g, level=new.level, square=new.square, offset=offset)
     return after_pass(rules, data, state, sums, step_size, learns), sums.power
@@ -305,48 +300,6 @@ def after_pass(rules: Rules, data: Data, state: State, sums: ForMatrix, step_siz
     nonzeros = jnp.where(count, sums.nonzeros, state.nonzeros) if learns.X else state.nonzeros
     offset = state.offset._replace(F=moved(state.offset.F, sums.push, sums.weight, step_size))
     return state._replace(F=F, nonzeros=nonzeros, scale=scale, age=state.age + 1, offset=offset)
-
-
-def _block_width(P: int) -> int:
-    """The largest width of a block that divides P; a width that does not, if P has no suitable divisor."""
-    if P <= _WIDEST:
-        return P
-    return next((width for width in range(_WIDEST, _WIDEST // 4, -1) if P % width == 0), _WIDEST)
-
-
-def _blockwise(one_pass: Any, state: State, old: Signals, width: int) -> tuple[Signals, ForMatrix]:
-    """`one_pass` over blocks of signals, each replaced in place; what they say about F is added up.
-
-    A block of X is taken out one turn before it is used, after the block before it was put back: reads never wait behind writes, and the
-    compiler needs no copy of X. The rest is read once, before it is replaced, and is taken out where it is used.
-    """
-    P = old.Y.shape[-1]
-
-    def take(whole: Any, start: Any, width: int) -> Any:
-        return jax.tree.map(lambda value: jax.lax.dynamic_slice_in_dim(value, start, width, value.ndim - 1), whole)
-
-    def put(whole: Signals, block: Signals, start: Any) -> Signals:
-        block = block._replace(Y=whole.Y, mask=whole.mask)
-        placed = [
-            w if w is b else jax.lax.dynamic_update_slice_in_dim(w, b, start, w.ndim - 1)
-            for w, b in zip(jax.tree.leaves(whole), jax.tree.leaves(block), strict=True)
-        ]
-        return jax.tree.unflatten(jax.tree.structure(whole), placed)
-
-    def turn(k: Any, carry: tuple[Signals, Moments, ForMatrix]) -> tuple[Signals, Moments, ForMatrix]:
-        whole, X, sums = carry
-        new, said = one_pass(state, take(whole._replace(X=None), k * width, width)._replace(X=X))
-        whole = put(whole, new, k * width)
-        return whole, take(whole.X, (k + 1) * width, width), jax.tree.map(jnp.add, sums, said)
-
-    first = take(old, 0, width)
-    nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), jax.eval_shape(lambda: one_pass(state, first)[1]))
-    whole, _, sums = jax.lax.fori_loop(0, P // width, turn, (old, first.X, nothing))
-    if P % width:
-        start = P - P % width
-        new, said = one_pass(state, take(whole, start, P % width))
-        whole, sums = put(whole, new, start), jax.tree.map(jnp.add, sums, said)
-    return whole, sums
 
 
 def divergence(prior: Any, a: Any, b: Any, posterior: Moments) -> Any:

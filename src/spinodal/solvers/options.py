@@ -24,6 +24,17 @@ class Solver:
         [True, True, True, True, False]
     """
 
+    @property
+    def blockwise(self) -> bool:
+        """Whether an iteration goes over the signals block by block (`solvers/blocks.py`).
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.AMP().blockwise, sp.AMP(variance="scalar").blockwise
+            (True, False)
+        """
+        return False
+
     def init(self, data: Data, key: Any) -> State:
         """The state before the first iteration: what the priors and F' say, and without F' a random guess from `key`.
 
@@ -101,6 +112,10 @@ class Plain(Solver):
     @property
     def rules(self) -> Rules:
         return Rules(STRUCTURES[self.variance], self.residual_floor, False, self.clip_gains)
+
+    @property
+    def blockwise(self) -> bool:
+        return bool(self.rules.structure.local)
 
     @property
     def first_damping(self) -> float:
