@@ -70,7 +70,7 @@ def search(
         return go(run, max_iterations, None, place), None
     if is_strong(problem):
         run = go(run, max_iterations, None, place)
-        return run, inspect(model, observed, problem, run).found.trouble
+        return run, _trouble(model, observed, problem, run)
     if place.stage in ("first", "repair"):
         run, best = _mended(model, observed, problem, go, run, max_iterations, place)
         place = Place("settle", kept=best)
@@ -137,6 +137,16 @@ def inspect(model: Model, observed: Observed, problem: Problem, run: Progress) -
     def one(observed: Observed, problem: Problem, run: Progress) -> _Verdict:
         data = model.data(observed, problem)
         return _Verdict(checks(informed(data, run.state), run.state), -model.solver.cost(data, run.state), jnp.asarray(0))
+
+    return mapped(one)(observed, problem, run)
+
+
+@partial(jax.jit, static_argnums=0)
+def _trouble(model: Model, observed: Observed, problem: Problem, run: Progress) -> Any:
+    """Whether a settled state can't be trusted, where nothing will be done about it."""
+
+    def one(observed: Observed, problem: Problem, run: Progress) -> Any:
+        return checks(informed(model.data(observed, problem), run.state), run.state).trouble
 
     return mapped(one)(observed, problem, run)
 
