@@ -177,3 +177,24 @@ def test_calibration_shows_overconfidence_and_survives_certainty() -> None:
     bins = sp.calibration(RNG.normal(size=1000), variance, np.zeros(1000))
     assert np.average(bins.actual, weights=bins.entries) > 3 * 0.25
     assert sp.calibration(np.zeros(5), np.zeros(5), np.zeros(5)).reported.size == 0
+
+
+@pytest.mark.parametrize("atoms", [N - 2, N, N + 3])
+def test_a_batch_is_scored_like_each_of_its_instances(atoms: int) -> None:
+    """Half of them in another order, with the true number of atoms, fewer or more."""
+    estimates = []
+    for k in range(4):
+        order = RNG.permutation(N) if k % 2 else np.arange(N)
+        F, X = transformed(ESTIMATE, RNG.choice([-1.0, 1.0], N) * RNG.uniform(0.5, 2, N), order)
+        F, X = np.hstack([F, RNG.normal(size=(M, 3))]), np.vstack([X, RNG.normal(size=(3, P))])
+        estimates.append(sp.Pair(F[:, :atoms], X[:atoms]))
+    shape = (2, 2)
+    stacked = sp.Pair(*(np.reshape(values, (*shape, *values[0].shape)) for values in zip(*estimates, strict=True)))
+    truths = sp.Pair(*(np.broadcast_to(value, (*shape, *value.shape)) for value in TRUTH))
+    together = sp.score(stacked, truths)
+    for k, estimate in enumerate(estimates):
+        alone, at = sp.score(estimate, TRUTH), np.unravel_index(k, shape)
+        for pair, of_all in zip(alone[:3], together[:3], strict=True):
+            np.testing.assert_allclose(pair, [values[at] for values in of_all], rtol=1e-12)
+        for value, of_all in zip(alone[3:], together[3:], strict=True):
+            np.testing.assert_allclose(value, of_all[at], rtol=1e-12)

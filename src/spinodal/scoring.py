@@ -42,6 +42,8 @@ class Score(NamedTuple):
 def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED) -> Score:
     """Compare means of F (M x N) and X (N x P) with the truth. The estimate may have more or fewer atoms than the truth.
 
+    Axes before those are of instances: each is scored by itself, and what was a number becomes an array.
+
     Examples:
         >>> import numpy as np
         >>> import spinodal as sp
@@ -52,51 +54,70 @@ def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED
         >>> print(f"{found.mse.F:.4f}")  # without that
         0.3333
     """
-    F, X, F0, X0 = (np.asarray(value, dtype=float) for value in (*estimate, *truth))
-    if F.shape[0] != F0.shape[0] or X.shape[1] != X0.shape[1]:
+    arrays = [np.asarray(value, dtype=float) for value in (*estimate, *truth)]
+    batch = arrays[2].shape[:-2]
+    F, X, F0, X0 = (value.reshape(-1, *value.shape[-2:]) for value in arrays)
+    if F.shape[1] != F0.shape[1] or X.shape[2] != X0.shape[2]:
         raise InputError(
-            f"estimate must have the M = {F0.shape[0]} and P = {X0.shape[1]} of the truth, but {F.shape[0]} and {X.shape[1]} were given."
+            f"estimate must have the M = {F0.shape[1]} and P = {X0.shape[2]} of the truth, but {F.shape[1]} and {X.shape[2]} were given."
         )
     true, found = _matching(F0, F)
-    angle = np.ones(F0.shape[1])
-    angle[true] = _angle(F0[:, true], F[:, found])
-    same_size = F.shape == F0.shape
-    raw = scaled = Pair(float("nan"), float("nan"))
-    if same_size:
+    angle = np.ones((len(F0), F0.shape[2]))
+    np.put_along_axis(angle, true, _angle(_atoms(F0, true), _atoms(F, found)), axis=1)
+    raw = scaled = Pair(*np.full((2, len(F0)), np.nan))
+    signals, moved = np.empty((len(X0), X0.shape[2])), np.ones(len(F0), bool)
+    if F.shape == F0.shape:
         raw, fitted = Pair(_mse(F, F0), _mse(X, X0)), fit_scales(Pair(F, X), F0)
-        signals = _mean_squares(fitted.X - X0)
-        scaled = Pair(_mse(fitted.F, F0), float(np.mean(signals)))
-    aligned = scaled
-    if not same_size or np.any(true != found):
-        fitted = _matched(Pair(F, X), Pair(F0, X0), true, found)
-        signals = _mean_squares(fitted.X - X0)
-        aligned = Pair(_mse(fitted.F, F0), float(np.mean(signals)))
-    return Score(raw, scaled, aligned, angle, float(np.mean(angle < recovered)), signals)
+        signals, moved = _mean_squares(fitted.X - X0), np.any(true != found, axis=1)
+        scaled = Pair(_mse(fitted.F, F0), np.mean(signals, axis=1))
+    aligned = Pair(*(values.copy() for values in scaled))
+    if moved.any():
+        truth = Pair(F0[moved], X0[moved])
+        fitted = _matched(Pair(F[moved], X[moved]), truth, true[moved], found[moved])
+        signals[moved] = _mean_squares(fitted.X - truth.X)
+        aligned.F[moved], aligned.X[moved] = _mse(fitted.F, truth.F), np.mean(signals[moved], axis=1)
+
+    def shaped(values: np.ndarray) -> Any:
+        values = values.reshape((*batch, *values.shape[1:]))
+        return values if values.ndim else float(values)
+
+    mse, mse_scaled, mse_aligned = (Pair(*map(shaped, pair)) for pair in (raw, scaled, aligned))
+    return Score(mse, mse_scaled, mse_aligned, shaped(angle), shaped(np.mean(angle < recovered, axis=1)), shaped(signals))
 
 
 def align(estimate: Pair[np.ndarray], truth: Pair[np.ndarray]) -> Pair[np.ndarray]:
     """The estimate with the order, signs and scales of its atoms fitted to the truth; atoms that were not found are zero."""
-    return _matched(estimate, truth, *_matching(truth.F, estimate.F))
+    F, X = (value[None] for value in estimate)
+    F0, X0 = (value[None] for value in truth)
+    return Pair(*(value[0] for value in _matched(Pair(F, X), Pair(F0, X0), *_matching(F0, F))))
+
+
+def _atoms(F: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """The atoms asked for, of each instance."""
+    return np.take_along_axis(F, which[:, None], axis=2)
 
 
 def _matched(estimate: Pair[np.ndarray], truth: Pair[np.ndarray], true: np.ndarray, found: np.ndarray) -> Pair[np.ndarray]:
     matched = Pair(np.zeros_like(truth.F), np.zeros_like(truth.X))
-    matched.F[:, true], matched.X[true] = estimate.F[:, found], estimate.X[found]
+    np.put_along_axis(matched.F, true[:, None], _atoms(estimate.F, found), axis=2)
+    np.put_along_axis(matched.X, true[:, :, None], np.take_along_axis(estimate.X, found[:, :, None], axis=1), axis=1)
     return fit_scales(matched, truth.F)
 
 
 def _matching(F0: np.ndarray, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """True atoms and the estimated ones that go with them, by the largest sum of absolute cosines."""
-    return linear_sum_assignment(-np.abs(_cosine(F0, F)))
+    """True atoms of each instance and the estimated ones that go with them, by the largest sum of absolute cosines."""
+    cosines = np.swapaxes(_unit(F0), 1, 2) @ _unit(F)
+    pairs = np.array([linear_sum_assignment(-np.abs(each)) for each in cosines])
+    return pairs[:, 0], pairs[:, 1]
 
 
 def fit_scales(estimate: Pair[np.ndarray], F0: np.ndarray) -> Pair[np.ndarray]:
     """Each atom times the number (of either sign) that fits the true atom best; its row of X divided by it."""
     F, X = estimate
-    power = np.sum(F**2, axis=0)
-    k = np.sum(F * F0, axis=0) / np.where(power > 0, power, 1.0)
+    power = np.sum(F**2, axis=-2)
+    k = np.sum(F * F0, axis=-2) / np.where(power > 0, power, 1.0)
     inverse = np.divide(1.0, k, out=np.zeros_like(k), where=k != 0)
-    return Pair(F * k, X * inverse[:, None])
+    return Pair(F * k[..., None, :], X * inverse[..., None])
 
 
 def signal_errors(estimate: Pair[Any], truth: Pair[Any]) -> np.ndarray:
@@ -177,26 +198,22 @@ def calibration(mean: Any, variance: Any, truth: Any, *, bins: int = 12) -> Cali
     return Calibration(averages[0], averages[1], entries[kept])
 
 
-def _mse(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.mean(_mean_squares(a - b)))
+def _mse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.mean(_mean_squares(a - b), axis=-1)
 
 
 def _mean_squares(off: np.ndarray) -> np.ndarray:
     """Mean square of each column."""
-    return np.einsum("np,np->p", off, off) / off.shape[0]
+    return np.einsum("...np,...np->...p", off, off) / off.shape[-2]
 
 
 def _unit(F: np.ndarray) -> np.ndarray:
-    norm = np.linalg.norm(F, axis=0)
+    norm = np.linalg.norm(F, axis=-2, keepdims=True)
     return F / np.where(norm > 0, norm, 1.0)
-
-
-def _cosine(F0: np.ndarray, F: np.ndarray) -> np.ndarray:
-    return _unit(F0).T @ _unit(F)
 
 
 def _angle(F0: np.ndarray, F: np.ndarray) -> np.ndarray:
     """1 - cos^2, from the component across, so that small angles keep their digits."""
     u, v = _unit(F0), _unit(F)
-    across = v - u * np.sum(u * v, axis=0)
-    return np.where(np.linalg.norm(F, axis=0) > 0, np.sum(across**2, axis=0), 1.0)
+    across = v - u * np.sum(u * v, axis=-2, keepdims=True)
+    return np.where(np.linalg.norm(F, axis=-2) > 0, np.sum(across**2, axis=-2), 1.0)
