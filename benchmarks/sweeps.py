@@ -47,9 +47,8 @@ class Watched:
             yield done
 
 
-def one_by_one(batches: Any) -> float:
-    """Seconds for the points of these batches, each drawn, solved and scored like the sweep's, but by itself."""
-    alone = [batch._replace(points=(point,), width=1) for batch in batches for point in batch.points]
+def one_by_one(alone: Any) -> float:
+    """Seconds for batches of one point, each drawn, solved and scored like the sweep's, but by itself."""
     compute(alone[0])  # compiled
     started = time.perf_counter()
     for one in alone:
@@ -88,15 +87,20 @@ def main(words: list[str] | None = None) -> None:
         first = compute(plan.batches[0])  # compiled, and timed apart
         again = compute(plan.batches[0])
         print(f"first batch {first.seconds:.1f} s, of which compilation {first.seconds - again.seconds:.1f} s")
+        # The points of some batches one by one, half of them before the sweep and half after it, in case the machine slows down. The
+        # first batches of the sweep compile, and are left out.
+        measured = plan.batches[len(plan.batches) // 8 :]
+        some = measured[:: max(1, len(plan.points) // options.one_by_one)]
+        singles = [batch._replace(points=(point,), width=1) for batch in some for point in batch.points]
+        alone = one_by_one(singles[::2])
         (directory / "sweep").mkdir()
         started = time.perf_counter()
         now = run_sweep(spec, directory / "sweep", executor)
         together = time.perf_counter() - started
-        # Some batches, and what they took of the sweep's time: a few solves take ten times as long as others. The first ones compiled.
-        measured = plan.batches[len(plan.batches) // 8 :]
-        some = measured[:: max(1, len(plan.points) // options.one_by_one)]
+        alone += one_by_one(singles[1::2])
+        # What these batches took of the sweep's time: a few solves take ten times as long as others.
         share = sum(executor.seconds[batch.number] for batch in some) / sum(executor.seconds[batch.number] for batch in measured)
-        alone = one_by_one(some) / share * len(plan.batches) / len(measured)
+        alone *= len(plan.batches) / len(measured) / share
         (directory / "ledger").mkdir()
         ledger = ledger_seconds(plan.batches[0], again, directory / "ledger")
     each = 1e3 / now.total
