@@ -35,10 +35,10 @@ def test_blocks_cover_the_signals_once_and_are_few(P: int) -> None:
     [
         (sp.AMP(), 1.0, 0.0),
         (sp.AMP(), 0.8, 0.0),
-        (sp.AMP(), 1.0, 0.7),
-        (sp.AMP(variance="entry"), 0.8, 0.0),
-        (sp.MUAMP(), 1.0, 0.0),
-        (sp.BiGAMP(), 1.0, 0.0),
+        pytest.param(sp.AMP(), 1.0, 0.7, marks=pytest.mark.slow),
+        pytest.param(sp.AMP(variance="entry"), 0.8, 0.0, marks=pytest.mark.slow),
+        pytest.param(sp.MUAMP(), 1.0, 0.0, marks=pytest.mark.slow),
+        pytest.param(sp.BiGAMP(), 1.0, 0.0, marks=pytest.mark.slow),
     ],
 )
 def test_blocks_do_not_change_the_numbers(solver: Any, observed: float, mean: float, monkeypatch: pytest.MonkeyPatch) -> None:
