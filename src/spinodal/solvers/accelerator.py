@@ -13,6 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .blocks import shared
+
 # A tile is a piece of a row: this many entries, shared by this many warps. A program takes some tiles in a row, and programs that follow
 # each other take pieces that do, so that memory is read almost in order.
 _TILE, _WARPS, _TILES = 256, 4, 4
@@ -38,7 +40,7 @@ def only_if(condition: Any, function: Callable[[Any], Any], value: Any) -> Any:
 
 def can_sweep() -> bool:
     """Whether `sweep` can be used here: on GPUs of NVIDIA that are not too old for its compiler, each with all of its arrays."""
-    if jax.default_backend() != "gpu" or not jax.sharding.get_abstract_mesh().empty:
+    if jax.default_backend() != "gpu" or shared():
         return False
     capability = str(getattr(jax.devices()[0], "compute_capability", ""))
     return capability[:1].isdigit() and float(capability) >= _OLDEST

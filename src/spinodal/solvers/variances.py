@@ -28,17 +28,15 @@ from .data import Data
 
 def over_atoms(*terms: tuple[Sequence[Any], Any]) -> list[Any]:
     """Sums over atoms (rows) of arrays, one for each vector of weights. A term is (vectors of weights, array)."""
-    if jax.default_backend() == "cpu":  # a product reads the array once, for all its weights
-        return [
-            total
-            for weights, values in terms
-            for total in (jnp.stack(weights) @ values if len(weights) > 1 else [jnp.ones_like(weights[0]) @ (weights[0][:, None] * values)])
-        ]
-    sums = [
-        list(jnp.stack(weights) @ values) if len(weights) > 1 else [jnp.sum(weights[0][:, None] * values, axis=0)]
-        for weights, values in terms
-    ]
-    return [total for some in sums for total in some]
+    on_cpu = jax.default_backend() == "cpu"
+
+    def sums(weights: Sequence[Any], values: Any) -> list[Any]:
+        if len(weights) > 1:  # a product reads the array once, for all its weights
+            return list(jnp.stack(weights) @ values)
+        weighted = weights[0][:, None] * values
+        return [jnp.ones_like(weights[0]) @ weighted if on_cpu else jnp.sum(weighted, axis=0)]
+
+    return [total for weights, values in terms for total in sums(weights, values)]
 
 
 def over_signals(*terms: tuple[Any, Any]) -> list[Any]:
