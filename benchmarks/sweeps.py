@@ -74,7 +74,7 @@ def ledger_seconds(batch: Any, done: Any, directory: Path) -> float:
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks sweeps")
     parser.add_argument("--points", type=int, default=2000)
-    parser.add_argument("--one-by-one", type=int, default=160, help="solves that are also done one by one")
+    parser.add_argument("--one-by-one", type=int, default=480, help="solves that are also done one by one")
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--batch", type=int, default=16 if jax.default_backend() == "cpu" else 250)
     options = parser.parse_args(words or [])

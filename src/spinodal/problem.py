@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -157,7 +157,7 @@ def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) ->
     first = problems[0]
     shape = first.sizes(n), _side_kind(first.eta), float(first.channel.observed_fraction) < 1
     with jax.enable_x64(True):
-        return fetch(_draw_each(stacked(problems, float), *shape, np.asarray(seeds)))
+        return fetch(_drawing()(stacked(problems, float), *shape, np.asarray(seeds)))
 
 
 def stacked(problems: Sequence[Problem], dtype: Any) -> Problem:
@@ -165,7 +165,13 @@ def stacked(problems: Sequence[Problem], dtype: Any) -> Problem:
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype) for leaf in leaves]), *problems)
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3))
+@cache
+def _drawing() -> Any:
+    """`_draw_each` compiled, on a CPU with less effort: half the time, and random bits are not drawn more slowly for it."""
+    options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
+    return jax.jit(_draw_each, static_argnums=(1, 2, 3), compiler_options=options)
+
+
 def _draw_each(problems: Problem, sizes: tuple[int, int, int], side: str, masked: bool, seeds: Any) -> Instance:
     keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 0))(seeds)
     return jax.vmap(lambda problem, key: _draw(problem, sizes, side, masked, key))(problems, keys)

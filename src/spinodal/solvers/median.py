@@ -36,13 +36,16 @@ def _by_counting(values: Any, enough: int) -> Any:
     words = jax.lax.bitcast_convert_type(values, jnp.int32)
     if values.dtype == jnp.float64:
         words = words[..., 1]
-    found, left = jnp.zeros((), jnp.int32), 31
-    while left > 0:
-        digits = min(_DIGITS, left)
-        left -= digits
-        guesses = found + (np.arange(1, 2**digits, dtype=np.int32) << left)
+
+    def decide(passes: Any, found: Any) -> Any:
+        left = jnp.maximum(31 - _DIGITS * (passes + 1), 0)  # binary digits that stay undecided; the last pass may decide some again
+        guesses = found + (np.arange(1, 2**_DIGITS, dtype=np.int32) << left)
         below = jnp.sum(words < guesses[:, None], axis=1)
-        found += jnp.sum(below < enough, dtype=jnp.int32) << left
+        return found + (jnp.sum(below < enough, dtype=jnp.int32) << left)
+
+    # A CPU gains nothing from passes written out, which take their time to compile.
+    written_out = jax.default_backend() != "cpu"
+    found = jax.lax.fori_loop(0, math.ceil(31 / _DIGITS), decide, jnp.zeros((), jnp.int32), unroll=written_out)
     same = words == found
     return jnp.sum(jnp.where(same, values, 0)) / jnp.sum(same)
 
