@@ -1,6 +1,6 @@
 """Sweeps: many solves batched against the same solves one by one, and what the ledger costs.
 
-python -m benchmarks sweeps [--points 2000] [--one-by-one 64] [--size 100] [--batch 64]
+python -m benchmarks sweeps [--points 2000] [--one-by-one 480] [--size 100] [--batch 16]
 """
 
 from __future__ import annotations

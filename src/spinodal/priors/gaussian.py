@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError, check, check_finite, check_nonnegative, check_positive
 from .base import Averages, Moments, Prior, Support
+from .exponential import exp
 
 # A Gaussian is cut this many standard deviations from its mean: its mass beyond is below 1e-30.
 _GAUSSIAN_SPAN = 12.0
@@ -116,7 +117,7 @@ class GaussBernoulli(Prior):
     @staticmethod
     def _bounded_exp(exponent: Any) -> Any:
         """exp, at most the root of the largest number, so that the odds stay finite."""
-        return jnp.exp(jnp.minimum(exponent, float(np.log(np.finfo(jnp.result_type(exponent)).max)) / 2))
+        return exp(jnp.minimum(exponent, float(np.log(np.finfo(jnp.result_type(exponent)).max)) / 2))
 
     def slab_probability(self, a: Any, b: Any) -> Any:
         return 1 / (1 + self._odds_against(a, b))
