@@ -15,11 +15,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from spinodal import sample, score, solve
 from spinodal.sweeps import parse_spec, suited
 from spinodal.sweeps.compute import compute
 from spinodal.sweeps.ledger import create
-from spinodal.sweeps.plan import Point, make_plan, problem_of
+from spinodal.sweeps.plan import Batch, make_plan
 from spinodal.sweeps.run import run_sweep
 
 SPEC = """
@@ -48,18 +47,12 @@ class Watched:
             yield done
 
 
-def one_by_one(alone: Sequence[tuple[Point, Any]]) -> float:
-    """Seconds for points (and their priors) drawn, solved and scored one after another, as one would without a sweep."""
-
-    def one(point: Point, prior: Any) -> None:
-        problem = problem_of(point.numbers, prior)
-        instance = sample(problem, point.N, seed=point.seed)
-        score(solve(instance.observed, problem, seed=point.seed).mean, instance.truth)
-
-    one(*alone[0])  # compiled
+def one_by_one(alone: Sequence[Batch]) -> float:
+    """Seconds for batches of one point, each drawn, solved and scored like the sweep's, but by itself."""
+    compute(alone[0])  # compiled
     started = time.perf_counter()
-    for each in alone:
-        one(*each)
+    for one in alone:
+        compute(one)
     return time.perf_counter() - started
 
 
@@ -98,7 +91,7 @@ def main(words: list[str] | None = None) -> None:
         # first batches of the sweep compile, and are left out.
         measured = plan.batches[len(plan.batches) // 8 :]
         some = measured[:: max(1, len(plan.points) // options.one_by_one)]
-        singles = [(point, batch.prior) for batch in some for point in batch.points]
+        singles = [batch._replace(points=(point,), width=1) for batch in some for point in batch.points]
         alone = one_by_one(singles[::2])
         (directory / "sweep").mkdir()
         started = time.perf_counter()

@@ -1,5 +1,5 @@
-"""The exponential of the posteriors' odds. In double precision on a CPU XLA's own divides, and takes more than half of an iteration's time
-outside its products; the one here is made of multiplications, and as accurate."""
+"""The exponential of the posteriors' odds. In double precision on a CPU XLA's own divides, and takes a tenth of an iteration of a small
+problem; the one here is made of multiplications, and takes a third of that."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .blocks import shared
+
 # Binary digits that each pass over the numbers decides: more of them mean fewer passes and more comparisons.
 _DIGITS = 3
 # Of fewer numbers than this, on one device, all pairs are compared: one pass, and quicker.
@@ -27,7 +29,7 @@ def quantile(values: Any, share: float) -> Any:
     counting how many numbers are below a guess. Of float64 the first 32 bits are; the mean of all numbers that share them is returned.
     """
     enough = max(1, math.ceil(share * values.size))
-    few = values.size < _FEW and jax.sharding.get_abstract_mesh().empty
+    few = values.size < _FEW and not shared()
     found = jnp.sum(jnp.where(rank(values) == enough - 1, values, 0)) if few else _by_counting(values, enough)
     return jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, found)
 
