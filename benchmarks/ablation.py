@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import spinodal as sp
-from spinodal.experiments import learn_dictionary
+from spinodal.evaluation.experiments import learn_dictionary
 
 POINTS = {
     "N = 64, M = 32, P = 640, rho = .2": (64, sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.2, noise_variance=1e-8)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import spinodal as sp
-from spinodal.bounds import told_support_mse
-from spinodal.experiments import FIGURE_4
+from spinodal.evaluation.bounds import told_support_mse
+from spinodal.evaluation.experiments import FIGURE_4
 
 # Instances by size; each has this many probes of its trace.
 SIZES = {100: 8, 200: 4}

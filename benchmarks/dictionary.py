@@ -21,11 +21,11 @@ import numpy as np
 
 import spinodal as sp
 from benchmarks._peers import data_columns, installed
-from spinodal.figures import blank_figure
-from spinodal.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
-from spinodal.solvers.epochs import search
-from spinodal.solvers.iterate import Progress, Tolerance
-from spinodal.solvers.runs import Model, begin_batch, run_batch
+from spinodal.figures.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from spinodal.figures.theory import blank_figure
+from spinodal.inference.execution.batch import Model, begin_batch, run_batch
+from spinodal.inference.loop.iterate import Progress, Tolerance
+from spinodal.inference.search.epochs import search
 
 # An error that counts as having learned the dictionary, in dB.
 GOAL = -40.0

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import spinodal as sp
-from spinodal.figures import BLUE, GREY, ORANGE, VERMILION, blank_figure
+from spinodal.figures.theory import BLUE, GREY, ORANGE, VERMILION, blank_figure
 
 LONG = True  # runs only when named
 RATIOS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.5, 7.5)

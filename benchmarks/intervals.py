@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 import spinodal as sp
-from spinodal.figures import BLUE, GREEN, GREY, ORANGE, VERMILION, blank_figure
+from spinodal.figures.theory import BLUE, GREEN, GREY, ORANGE, VERMILION, blank_figure
 
 LONG = True  # runs only when named
 LEVELS, HELD_OUT, HIDDEN, UNIT = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95), 400, 0.3, 20.0

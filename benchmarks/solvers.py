@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import spinodal as sp
-from spinodal.solvers.data import make_data
-from spinodal.solvers.iterate import Tolerance, begin, iterate
+from spinodal.inference.loop.iterate import Tolerance, begin, iterate
+from spinodal.inference.messages.data import make_data
 
 # (N, M, P) of the iteration on a CPU and on an accelerator.
 CPU_SIZE, ACCELERATOR_SIZE = (1000, 500, 5000), (5000, 2500, 25_000)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 
 import spinodal as sp
-from spinodal.figures import BLUE, GREY, blank_figure
+from spinodal.figures.theory import BLUE, GREY, blank_figure
 
 SIZE = 40
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.bounds import told_support_mse
+from spinodal.evaluation.bounds import told_support_mse
 
 PROBLEM = sp.Problem.sparse(alpha=0.75, pi=4.0, rho=0.3, eta=0.5, noise_variance=1e-6)
 N = 8
@@ -28,7 +28,7 @@ def dense(problem: sp.Problem, truth: sp.Pair) -> float:
     jacobian = np.hstack([by_F @ across.reshape(M * N, -1), by_X.reshape(M * P, -1)])
     unknowns = N * (M - 1)
     prior = np.r_[np.full(unknowns, 1 / problem.eta + 1), np.ones(len(nonzero))]
-    covariance = np.linalg.inv(jacobian.T @ jacobian / problem.channel.variance + np.diag(prior))
+    covariance = np.linalg.inv(jacobian.T @ jacobian / problem.noise_variance + np.diag(prior))
     return float(np.trace(covariance[:unknowns, :unknowns])) / (M * N)
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import spinodal as sp
-from spinodal.files import read, read_measurements
-from spinodal.files.text import read_table
+from spinodal.io import read, read_measurements
+from spinodal.io.text import read_table
 
 RNG = np.random.default_rng(0)
 Y = RNG.normal(size=(4, 15))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import oracle
 import spinodal as sp
-from spinodal.priors.exponential import exp
-from spinodal.priors.halfline import cut_moments, log_mills
+from spinodal.model.priors.exponential import exp
+from spinodal.model.priors.halfline import cut_moments, log_mills
 from zoo import PRIORS, ThreePoint
 
 MESSAGES = [(0.5, 0.3), (0.5, -2.0), (4.0, 6.0), (4.0, 0.0), (30.0, -25.0), (30.0, 60.0), (1e-3, 0.05), (2.0, 14.0)]

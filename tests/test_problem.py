@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spinodal as sp
-from spinodal.problem import side_information
 
 SIGMAS = 5.0
 
@@ -73,7 +72,7 @@ def test_side_information_as_a_message_is_the_posterior_of_the_paper() -> None:
     """Eq. (3): N(F'/sqrt(1 + eta), eta/(1 + eta)) for a standard Gaussian F."""
     eta, F_prime = 0.3, np.array([-1.2, 0.0, 0.7])
     with jax.enable_x64(True):
-        a, b = side_information(F_prime, eta)
+        a, b = sp.Hint(eta).message(F_prime)
         mean, variance = sp.Gaussian().posterior(a, b)
         np.testing.assert_allclose(mean, F_prime / np.sqrt(1 + eta), rtol=1e-12)
         np.testing.assert_allclose(variance, eta / (1 + eta), rtol=1e-12)

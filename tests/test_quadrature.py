@@ -8,7 +8,7 @@ import pytest
 
 import oracle
 import spinodal as sp
-from spinodal.quadrature import averages, evaluate
+from spinodal.model.quadrature import averages, evaluate
 from zoo import PlainGaussian
 
 RHO = ["0.001", "0.02", "0.2", "0.6", "0.95"]

@@ -10,7 +10,7 @@ import pytest
 
 import spinodal as sp
 from spinodal import report_figures
-from spinodal.report import Run, check_atom_shape, place_in_words, report_html
+from spinodal.report.page import Run, check_atom_shape, place_in_words, report_html
 from spinodal.theory import outcomes
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
@@ -103,7 +103,7 @@ def test_bad_endings_are_said_plainly(status: str, words: str) -> None:
 
 
 def test_methods_without_iterations_known_matrices_and_missing_entries() -> None:
-    problem = PROBLEM.replace(eta=0.0, channel=sp.GaussianNoise(0.0, 0.7))
+    problem = PROBLEM.replace(eta=0.0, channel=sp.GaussianNoise(0.0), observed_fraction=0.7)
     observed = sp.sample(problem, 20, seed=1).observed
     silent = SOLUTION._replace(iterations=0, variance=sp.Pair(0 * SOLUTION.variance.F, 0 * SOLUTION.variance.X), free_entropy=-np.inf)
     page = report_html(observed, problem, silent, RUN._replace(seconds=2.5))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.scoring import fit_scales, signal_errors
+from spinodal.evaluation.scoring import fit_scales, signal_errors
 
 RNG = np.random.default_rng(7)
 M, N, P = 12, 8, 30

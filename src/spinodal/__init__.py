@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "channels": ("GaussianNoise",),
+    "model.channels": ("Channel", "GaussianNoise"),
     "errors": ("InputError",),
     "estimators": ("BlindCalibration", "DictionaryLearner"),
-    "files": ("Measurements", "read_measurements"),
+    "io": ("Measurements", "read_measurements"),
     "pair": ("Pair",),
-    "priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
-    "problem": ("Instance", "Observed", "Problem", "sample"),
-    "scoring": ("Score", "calibration", "scale_floor", "score", "with_free_scales"),
-    "solvers": ("AMP", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "solve", "solve_on_disk"),
+    "model.priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
+    "model.knowledge": ("Hint", "Knowledge", "Known", "Nothing"),
+    "model.model": ("Model", "Problem"),
+    "model.sampling": ("Instance", "Observed", "sample"),
+    "evaluation.scoring": ("Score", "calibration", "scale_floor", "score", "with_free_scales"),
+    "inference": ("AMP", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "solve", "solve_on_disk"),
     "theory": (
         "amp_mse",
         "bayes_mmse",
@@ -54,15 +56,17 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from .channels import GaussianNoise
     from .errors import InputError
     from .estimators import BlindCalibration, DictionaryLearner
-    from .files import Measurements, read_measurements
+    from .evaluation.scoring import Score, calibration, scale_floor, score, with_free_scales
+    from .inference import AMP, MUAMP, BiGAMP, Lasso, Oracle, RelaxedBP, Solution, solve, solve_on_disk
+    from .io import Measurements, read_measurements
+    from .model.channels import Channel, GaussianNoise
+    from .model.knowledge import Hint, Knowledge, Known, Nothing
+    from .model.model import Model, Problem
+    from .model.priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
+    from .model.sampling import Instance, Observed, sample
     from .pair import Pair
-    from .priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
-    from .problem import Instance, Observed, Problem, sample
-    from .scoring import Score, calibration, scale_floor, score, with_free_scales
-    from .solvers import AMP, MUAMP, BiGAMP, Lasso, Oracle, RelaxedBP, Solution, solve, solve_on_disk
     from .theory import (
         amp_mse,
         bayes_mmse,

@@ -151,7 +151,9 @@ def test_survives_as_a_pytree(prior: sp.Prior) -> None:
 @pytest.mark.parametrize("kind", ["mixture", pytest.param("laplace", marks=pytest.mark.slow), "user's gaussian"])
 def test_works_in_the_theory_on_both_sides(kind: str) -> None:
     """The errors that the curve promises AMP are those the state evolution reaches; tests/theory has pairs of the other kinds."""
-    problem = sp.Problem(alpha=0.9, pi=2.0, prior=sp.Pair(F=PRIORS[kind], X=PRIORS[kind]), channel=sp.GaussianNoise(0.05), eta=0.5)
+    problem = sp.Problem(
+        alpha=0.9, pi=2.0, prior=sp.Pair(F=PRIORS[kind], X=PRIORS[kind]), channel=sp.GaussianNoise(0.05), knowledge=sp.Hint(0.5)
+    )
     end = sp.state_evolution(problem, tolerance=1e-13).mse
     promised = sp.amp_mse(problem).mse
     assert end.X[-1] == pytest.approx(promised.X, rel=1e-7)

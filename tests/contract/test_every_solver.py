@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.scoring import signal_errors
-from spinodal.solvers import STATUSES
+from spinodal.evaluation.scoring import signal_errors
+from spinodal.inference import STATUSES
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
 N, INSTANCES, LIMIT = 20, 3, 200
@@ -126,7 +126,7 @@ def test_single_precision_stays_single_and_close(name: str) -> None:
 @pytest.mark.parametrize("name", ["AMP", "MUAMP", "BiGAMP", "RelaxedBP"])
 def test_missing_entries_are_never_read(name: str) -> None:
     """20% missing: whatever stands in the unobserved entries of Y, the answer is the same, and better than nothing."""
-    problem = PROBLEM.replace(channel=sp.GaussianNoise(1e-2, 0.8))
+    problem = PROBLEM.replace(channel=sp.GaussianNoise(1e-2), observed_fraction=0.8)
     instance = sp.sample(problem, N, seed=5)
     solution = sp.solve(instance.observed, problem, SOLVERS[name], max_iterations=LIMIT)
     assert_sound(solution)

@@ -13,7 +13,7 @@ from conftest import Done
 from spinodal.explorer import quick, snippets
 from spinodal.explorer.app import exact_numbers
 from spinodal.explorer.state import State
-from spinodal.quadrature import averages
+from spinodal.model.quadrature import averages
 
 # Interpolation between tabulated averages, relative.
 TABLES = 5e-5

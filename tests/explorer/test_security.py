@@ -161,7 +161,7 @@ def test_loopback_unless_told_otherwise(capsys: pytest.CaptureFixture[str], monk
         def server_close(self) -> None: ...
 
     monkeypatch.setattr(server, "make_server", lambda host, port: Served())
-    monkeypatch.setattr("spinodal.explorer.quick.warm_up", lambda: None)
+    monkeypatch.setattr("spinodal.explorer.preview.warm_up", lambda: None)
     server.explore("127.0.0.1", 0, open_browser=False)
     assert capsys.readouterr().err == ""
     server.explore("0.0.0.0", 0, open_browser=False)

@@ -19,9 +19,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 import spinodal as sp
-from spinodal.solvers.iterate import Tolerance
-from spinodal.solvers.runs import Model, begin_batch, run_batch
-from spinodal.solvers.sharding import Placement
+from spinodal.inference.execution.batch import Model, begin_batch, run_batch
+from spinodal.inference.execution.sharding import Placement
+from spinodal.inference.loop.iterate import Tolerance
 
 # A strong hint; one with learned parameters; a weak hint, with repairs and the order of F'; a dictionary from scratch.
 CASES: dict[str, tuple[float, Any]] = {

@@ -12,16 +12,20 @@ import pytest
 
 import spinodal as sp
 from spinodal import transfer
+from spinodal.inference import accelerator, messages
+from spinodal.inference.messages.data import Data, make_data
+from spinodal.inference.messages.state import State
 from spinodal.pair import Pair
-from spinodal.solvers import accelerator, messages
-from spinodal.solvers.data import Data, make_data
-from spinodal.solvers.state import State
 
 # Not a multiple of a tile; a batch of instances.
 N, M, P, BATCH = 10, 6, 300, 2
 SOLVER = sp.AMP()
 PROBLEM = sp.Problem(
-    alpha=M / N, pi=P / N, prior=Pair(sp.Gaussian(), sp.GaussBernoulli(0.2, 0.3, 1.5)), channel=sp.GaussianNoise(1e-3), eta=0.2
+    alpha=M / N,
+    pi=P / N,
+    prior=Pair(sp.Gaussian(), sp.GaussBernoulli(0.2, 0.3, 1.5)),
+    channel=sp.GaussianNoise(1e-3),
+    knowledge=sp.Hint(0.2),
 )
 
 

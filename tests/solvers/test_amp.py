@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.experiments import measure
-from spinodal.scoring import fit_scales
+from spinodal.evaluation.experiments import measure
+from spinodal.evaluation.scoring import fit_scales
 
 # Tests that share a shape share its compilation: N = 100, M = 50, P = 500, four instances.
 EASY = {"alpha": 0.5, "rho": 0.1, "pi": 5.0, "noise_variance": 1e-8}

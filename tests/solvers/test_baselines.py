@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.experiments import compare_methods
+from spinodal.evaluation.experiments import compare_methods
 
 # The panel of figure 4 with a jump, smaller. rho/alpha = .4 is above the Donoho-Tanner line (.386 at alpha = .5).
 PROBLEM = sp.Problem.sparse(alpha=0.5, rho=0.2, eta=1e-2, pi=5.0, noise_variance=1e-8)
@@ -53,6 +53,6 @@ def test_lasso_says_what_it_needs() -> None:
         sp.solve(instance.observed, PROBLEM.replace(eta=np.inf), sp.Lasso(), n_atoms=10)
     with pytest.raises(sp.InputError, match="penalty"):
         sp.Lasso(penalty=-1.0)
-    masked = sp.sample(PROBLEM.replace(channel=sp.GaussianNoise(1e-8, 0.9)), 10, seed=0)
+    masked = sp.sample(PROBLEM.replace(channel=sp.GaussianNoise(1e-8), observed_fraction=0.9), 10, seed=0)
     with pytest.raises(sp.InputError, match="mask"):
         sp.solve(masked.observed, PROBLEM, sp.Lasso())

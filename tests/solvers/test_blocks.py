@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spinodal as sp
-from spinodal.solvers import blocks
-from spinodal.solvers.data import NO_MEANS, make_data
-from spinodal.solvers.iterate import Tolerance, begin, iterate
+from spinodal.inference import blocks
+from spinodal.inference.loop.iterate import Tolerance, begin, iterate
+from spinodal.inference.messages.data import NO_MEANS, make_data
 
 N, ITERATIONS = 30, 20
 

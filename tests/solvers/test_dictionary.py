@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.solvers.annealing import cooled, first_guess, heated, is_hot
-from spinodal.solvers.data import Data, make_data
-from spinodal.solvers.repair import checks, mend
-from spinodal.solvers.state import State, data_power, first_state
+from spinodal.inference.messages.data import Data, make_data
+from spinodal.inference.messages.state import State, data_power, first_state
+from spinodal.inference.search.annealing import cooled, first_guess, heated, is_hot
+from spinodal.inference.search.repair import checks, mend
 from spinodal.theory import amp_mse
 
 EASY = sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.1, noise_variance=1e-8)

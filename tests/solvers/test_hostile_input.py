@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import spinodal as sp
-from spinodal.solvers import STATUSES
-from spinodal.solvers.door import check_observed
+from spinodal.inference import STATUSES
+from spinodal.inference.checks import check_observed
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.3, noise_variance=1e-3)
 INSTANCE = sp.sample(PROBLEM, 10, seed=0)

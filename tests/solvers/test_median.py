@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinodal.solvers.median import median, quantile
+from spinodal.inference.loop.quantile import median, quantile
 
 SIZE = 9  # one compilation for all
 AT_LEAST = 128  # so many are counted and not ranked

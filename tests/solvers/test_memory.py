@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.solvers.data import make_data
-from spinodal.solvers.iterate import Tolerance, begin, iterate
+from spinodal.inference.loop.iterate import Tolerance, begin, iterate
+from spinodal.inference.messages.data import make_data
 
 # Arrays of the size of X (N x P) alive at a time, with Y: the promise of docs/solvers.md.
 MOST = 6

@@ -14,7 +14,7 @@ INSTANCES = 4
 def easy(alpha: float, eta: float) -> sp.Problem:
     """A point where 30% less is still enough for every signal, whatever its share of holes and nonzeros."""
     problem = sp.Problem.sparse(alpha=alpha, pi=6.0, rho=0.1, eta=eta, noise_variance=1e-6)
-    return problem.replace(channel=sp.GaussianNoise(1e-6, OBSERVED))
+    return problem.replace(channel=sp.GaussianNoise(1e-6), observed_fraction=OBSERVED)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.solvers import on_disk
+from spinodal.inference import on_disk
 
 N = 16
 STRONG = sp.Problem.sparse(alpha=0.6, pi=8.0, rho=0.1, eta=0.05, noise_variance=1e-4)
@@ -16,7 +16,7 @@ STRONG = sp.Problem.sparse(alpha=0.6, pi=8.0, rho=0.1, eta=0.05, noise_variance=
 
 @pytest.mark.parametrize("observed_fraction", [pytest.param(0.8, marks=pytest.mark.slow), 1.0])
 def test_blocks_from_a_file_give_the_numbers_of_solve(tmp_path: Path, observed_fraction: float) -> None:
-    problem = STRONG.replace(channel=sp.GaussianNoise(1e-4, observed_fraction))
+    problem = STRONG.replace(channel=sp.GaussianNoise(1e-4), observed_fraction=observed_fraction)
     observed = sp.sample(problem, N, seed=1).observed
     np.save(tmp_path / "Y.npy", observed.Y)
     whole = sp.solve(observed, problem, sp.AMP(repair=False), max_iterations=300)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.scoring import signal_errors
+from spinodal.evaluation.scoring import signal_errors
 
 SPARSE = sp.GaussBernoulli(0.1)
 
@@ -45,7 +45,9 @@ POINTS = {
 
 def problem(name: str, eta: float = 0.1) -> sp.Problem:
     point = POINTS[name]
-    return sp.Problem(point.alpha, point.pi, sp.Pair(point.F, point.X), sp.GaussianNoise(point.noise), eta)
+    return sp.Problem(alpha=point.alpha, pi=point.pi, prior=sp.Pair(point.F, point.X), channel=sp.GaussianNoise(point.noise)).replace(
+        eta=eta
+    )
 
 
 def ratios(name: str, n: int, instances: int) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +86,12 @@ def test_what_the_offsets_are_there_for() -> None:
 
 def test_shifting_a_prior_does_not_change_the_theory() -> None:
     """The mean of X adds a part to Y that is the same for all signals, which tells nothing about single entries."""
-    centred, shifted = (sp.Problem(1.5, 4.0, sp.Pair(sp.Gaussian(m), sp.Gaussian(m, 0.5)), sp.GaussianNoise(0.3), 0.2) for m in (0, 2.0))
+    centred, shifted = (
+        sp.Problem(
+            alpha=1.5, pi=4.0, prior=sp.Pair(sp.Gaussian(m), sp.Gaussian(m, 0.5)), channel=sp.GaussianNoise(0.3), knowledge=sp.Hint(0.2)
+        )
+        for m in (0, 2.0)
+    )
     for left, right in zip(sp.amp_mse(centred).mse, sp.amp_mse(shifted).mse, strict=True):
         assert left == pytest.approx(right, rel=1e-9)
     end = sp.state_evolution(shifted, tolerance=1e-12).mse

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.experiments import FIGURE_4, follow
-from spinodal.solvers.data import make_data
+from spinodal.evaluation.experiments import FIGURE_4, follow
+from spinodal.inference.messages.data import make_data
 
 # Undamped iterations in which AMP and belief propagation are compared; at eta = 1 both come apart after some more.
 STEPS = 4

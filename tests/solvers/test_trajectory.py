@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.experiments import FIGURE_4, trajectories
+from spinodal.evaluation.experiments import FIGURE_4, trajectories
 
 # Many instances of large sizes: by `make test-slow`.
 pytestmark = pytest.mark.slow

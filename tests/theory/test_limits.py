@@ -81,14 +81,14 @@ def test_counting_bound() -> None:
 )
 def test_counting_bound_counts_continuous_unknowns(F: str, X: str, observed: float, expected: float) -> None:
     prior = sp.Pair(F=PRIORS[F], X=PRIORS[X])
-    problem = sp.Problem(alpha=0.9, pi=1.0, prior=prior, channel=sp.GaussianNoise(0.0, observed))
+    problem = sp.Problem(alpha=0.9, pi=1.0, prior=prior, channel=sp.GaussianNoise(0.0), observed_fraction=observed)
     assert sp.pi_star(problem) == pytest.approx(expected, rel=1e-9)
 
 
 def test_general_counting_bound_is_the_end_of_the_curve() -> None:
     """Without noise pi(A) tends to it, also with a sparse matrix, whose mmse has to be inverted."""
     prior = sp.Pair(F=sp.GaussBernoulli(0.5), X=sp.GaussBernoulli(0.2))
-    problem = sp.Problem(alpha=0.7, pi=1.0, prior=prior, channel=sp.GaussianNoise(0.0, 0.9), eta=1.0)
+    problem = sp.Problem(alpha=0.7, pi=1.0, prior=prior, channel=sp.GaussianNoise(0.0), observed_fraction=0.9, knowledge=sp.Hint(1.0))
     left = sp.fixed_point_curve(problem, [1e10, 1e12, 1e14]).pi - sp.pi_star(problem)
     assert np.all(np.diff(np.abs(left)) < 0)
     assert abs(left[-1]) < 1e-4

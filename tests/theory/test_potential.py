@@ -16,10 +16,19 @@ PAPER = {
 }
 OTHERS = {
     "sparse matrix": sp.Problem(
-        alpha=0.7, pi=1.5, prior=sp.Pair(F=sp.GaussBernoulli(0.5), X=sp.GaussBernoulli(0.2)), channel=sp.GaussianNoise(1e-3), eta=1.0
+        alpha=0.7,
+        pi=1.5,
+        prior=sp.Pair(F=sp.GaussBernoulli(0.5), X=sp.GaussBernoulli(0.2)),
+        channel=sp.GaussianNoise(1e-3),
+        knowledge=sp.Hint(1.0),
     ),
     "signs and the user's points": sp.Problem(
-        alpha=0.7, pi=1.5, prior=sp.Pair(F=sp.Rademacher(), X=ThreePoint(0.3)), channel=sp.GaussianNoise(0.05, 0.9), eta=2.0
+        alpha=0.7,
+        pi=1.5,
+        prior=sp.Pair(F=sp.Rademacher(), X=ThreePoint(0.3)),
+        channel=sp.GaussianNoise(0.05),
+        observed_fraction=0.9,
+        knowledge=sp.Hint(2.0),
     ),
 }
 
@@ -89,7 +98,9 @@ def test_maxima_of_the_effective_potential_are_the_stable_fixed_points(kind: str
 def test_effective_error_is_self_consistent() -> None:
     """D*(E) = mmse_F(1/eta + m_F(E, D*)), for a Gaussian matrix (a quadratic) and for signs (a root)."""
     for prior_F in (sp.Gaussian(0.0, 1.5), sp.Rademacher()):
-        problem = sp.Problem(alpha=0.7, pi=1.5, prior=sp.Pair(F=prior_F, X=sp.GaussBernoulli(0.3)), channel=sp.GaussianNoise(0.01), eta=0.8)
+        problem = sp.Problem(
+            alpha=0.7, pi=1.5, prior=sp.Pair(F=prior_F, X=sp.GaussBernoulli(0.3)), channel=sp.GaussianNoise(0.01), knowledge=sp.Hint(0.8)
+        )
         power_F = float(prior_F.second_moment())
         E = np.array([1e-4, 0.01, 0.1, 0.29])
         _, D = sp.effective_potential(problem, E)

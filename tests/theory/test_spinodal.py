@@ -34,8 +34,8 @@ def random_problems() -> list[tuple[sp.Problem, float]]:
 def test_the_sample_covers_the_exact_cases() -> None:
     problems = [problem for problem, _ in random_problems()]
     assert any(np.isinf(problem.eta) for problem in problems)
-    assert any(problem.channel.variance == 0 for problem in problems)
-    assert any(np.isfinite(problem.eta) and problem.channel.variance > 0 for problem in problems)
+    assert any(problem.noise_variance == 0 for problem in problems)
+    assert any(np.isfinite(problem.eta) and problem.noise_variance > 0 for problem in problems)
 
 
 @pytest.mark.parametrize("k", range(SAMPLE))
@@ -49,7 +49,7 @@ def test_just_above_it_converges_to_the_good_point_and_just_below_not(k: int) ->
             assert trajectory.converged
             ends[name, start] = trajectory.mse.X[-1]
     scale = float(problem.prior.X.rho)
-    if problem.channel.variance == 0:
+    if problem.noise_variance == 0:
         assert ends["above", "uninformed"] < 1e-12 * scale
         assert ends["below", "uninformed"] > 1e-8 * scale
     else:

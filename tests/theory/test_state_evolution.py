@@ -24,7 +24,9 @@ PARAMETERS = [(eta, *channel) for eta in (0.0, 1.0, np.inf) for channel in CHANN
 @pytest.mark.parametrize("kind", PAIRS)
 def test_end_is_the_first_stable_fixed_point(kind: str) -> None:
     for eta, noise, observed in PARAMETERS:
-        problem = sp.Problem(alpha=0.7, pi=1.5, prior=PAIRS[kind], channel=sp.GaussianNoise(noise, observed), eta=eta)
+        problem = sp.Problem(alpha=0.7, pi=1.5, prior=PAIRS[kind], channel=sp.GaussianNoise(noise), observed_fraction=observed).replace(
+            eta=eta
+        )
         trajectory = sp.state_evolution(problem, tolerance=1e-13)
         promised = sp.amp_mse(problem)
         assert trajectory.converged, (eta, noise, observed)

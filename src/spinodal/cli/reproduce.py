@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import figures
 from ..errors import check_choice, check_count
-from ..problem import Problem, sample
+from ..figures import theory as figures
+from ..model.model import Problem
+from ..model.sampling import sample
 from ..theory import amp_mse, error_curves, outcomes, phase_diagram, pi_star, spinodal
 from . import output
 from .parsing import numbers
@@ -46,7 +47,7 @@ def _fig4(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> 
     """AMP against the Bayes-optimal error at several sizes, both panels."""
     import jax
 
-    from ..experiments import FIGURE_4, figure_4
+    from ..evaluation.experiments import FIGURE_4, figure_4
 
     accelerated = () if jax.default_backend() == "cpu" else (_SIZE_4_ACCELERATED,)
     chosen = tuple(int(n) for n in numbers("sizes", sizes)) if sizes else _SIZES_4_FAST if fast else _SIZES_4 + accelerated
@@ -80,7 +81,7 @@ _SIZE_D, _SIZE_D_FAST = 100, 40
 
 def _dictionary(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> list[Path]:
     """Dictionaries learned from scratch over (rho, pi), against pi* and the spinodal."""
-    from ..experiments import dictionary_map
+    from ..evaluation.experiments import dictionary_map
 
     (n,) = (int(value) for value in numbers("sizes", sizes or str(_SIZE_D_FAST if fast else _SIZE_D))[:1])
     check_count("sizes", n, 2)
@@ -137,7 +138,7 @@ _PHASE_FAST: dict[str, Any] = _PHASE_FULL | {
 
 def _phase(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> list[Path]:
     """What AMP recovers over (rho, pi) at several eta, over the transitions of the theory."""
-    from ..sweep_figures import sweep_figure
+    from ..figures.sweeps import sweep_figure
     from ..sweeps import dataset, parse_spec, resume_sweep, run_sweep, suited
     from ..sweeps.ledger import LEDGER
 
@@ -202,8 +203,8 @@ def demo(*, out: str) -> None:
 
 def _recovered(directory: Path) -> list[Path]:
     """One instance with a matrix known to 30%, recovered by AMP, against its prediction."""
-    from ..scoring import scale_floor, score
-    from ..solvers import solve
+    from ..evaluation.scoring import scale_floor, score
+    from ..inference import solve
 
     problem = Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=0.1, noise_variance=1e-8)
     n = 200

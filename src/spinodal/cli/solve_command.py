@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..channels import GaussianNoise
 from ..errors import InputError, check, check_choice, check_count
-from ..files import read_measurements
+from ..evaluation.scoring import scale_floor, score
+from ..inference import AMP, METHODS, Solution
+from ..inference import solve as run_solver
+from ..inference.checks import check_observed
+from ..io import read_measurements
+from ..model.channels import GaussianNoise
+from ..model.knowledge import knowledge_of
+from ..model.model import Problem
+from ..model.priors import GaussBernoulli, Gaussian
 from ..pair import Pair
-from ..priors import GaussBernoulli, Gaussian
-from ..problem import Problem
-from ..scoring import scale_floor, score
-from ..solvers import AMP, METHODS, Solution
-from ..solvers import solve as run_solver
-from ..solvers.door import check_observed
 from ..theory import amp_mse
 from . import output
 from .interrupts import between_iterations
@@ -57,7 +58,7 @@ def _problem(chosen: dict[str, tuple[float, str]], Y: np.ndarray) -> tuple[Probl
         slab, learn = power / value["rho"], (*learn, "variance")
     check("rho", value["rho"], 0.0, 1.0, low_open=True, high_open=True)
     prior = Pair(F=Gaussian(), X=GaussBernoulli(value["rho"], 0.0, slab))
-    return Problem(alpha=1.0, pi=1.0, prior=prior, channel=GaussianNoise(value["delta"]), eta=value["eta"]), learn
+    return Problem(alpha=1.0, pi=1.0, prior=prior, channel=GaussianNoise(value["delta"]), knowledge=knowledge_of(value["eta"])), learn
 
 
 def _estimated(problem: Problem, solution: Solution) -> Problem:
@@ -66,7 +67,7 @@ def _estimated(problem: Problem, solution: Solution) -> Problem:
     if found is None:
         return problem
     prior = problem.prior._replace(X=GaussBernoulli(float(found.rho), float(found.mean), float(found.variance)))
-    channel = GaussianNoise(float(found.noise), problem.channel.observed_fraction)
+    channel = GaussianNoise(float(found.noise))
     return problem.replace(prior=prior, channel=channel, eta=problem.eta if found.eta is None else float(found.eta))
 
 
@@ -153,7 +154,7 @@ def solve(
         if path is not None:
             output.writable_directory(name, str(path.parent))
     started = time.perf_counter()
-    problem = problem.replace(channel=GaussianNoise(problem.channel.variance, seen))
+    problem = problem.replace(observed_fraction=seen)
     tried: list[_Fit] = []
     with live_line() as line, between_iterations(line) as progress:
         for N in candidates:
@@ -177,7 +178,7 @@ def solve(
     seconds = time.perf_counter() - started
     chosen_N, problem, solution, _ = max(tried, key=lambda fit: fit.evidence if np.isfinite(fit.evidence) else -np.inf)
     slab = problem.prior.X
-    used = {"rho": slab.rho, "delta": problem.channel.variance, "eta": problem.eta}  # type: ignore[attr-defined]
+    used = {"rho": slab.rho, "delta": problem.noise_variance, "eta": problem.eta}  # type: ignore[attr-defined]
     chosen = {name: (float(used[name]), source) for name, (_, source) in chosen.items()}
     if "variance" in learn:
         chosen["slab_variance"] = (float(slab.variance), "estimated")  # type: ignore[attr-defined]
@@ -203,7 +204,7 @@ def solve(
         result |= _against_truth(solution, truth, problem)
     _save(target, solution, {**{name: value for name, (value, _) in chosen.items()}, **result, "seed": seed})
     if page is not None:
-        from ..report import Run, report_html
+        from ..report.page import Run, report_html
 
         run = Run(title=file, parameters=chosen, method=method, seconds=seconds, atom_shape=atom_shape)
         with output.whole_file(page) as temporary:
@@ -244,7 +245,7 @@ def _enough_memory(M: int, N: int, P: int) -> Iterator[None]:
 def _page(report: str | None, atom_shape: tuple[int, int] | None, M: int) -> Path | None:
     """Where the report goes, if there is to be one."""
     if atom_shape is not None:
-        from ..report import check_atom_shape
+        from ..report.page import check_atom_shape
 
         check_atom_shape(atom_shape, M)
         if report is None:

@@ -107,7 +107,7 @@ def _write_table(directory: Path, out: str, suffix: str) -> Path:
 
 
 def figure(*, directory: str, out: str | None, x: str, y: str, value: str, as_json: bool) -> None:
-    from ..sweep_figures import sweep_figure
+    from ..figures.sweeps import sweep_figure
 
     drawn = sweep_figure(dataset(Path(directory)), x=x, y=y, value=value)
     target = output.writable_directory("out", out or directory)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import figures
 from ..errors import check, check_count, check_positive
+from ..figures import theory as figures
+from ..model.model import Problem
+from ..model.sampling import sample as draw
 from ..pair import Pair
-from ..problem import Problem
-from ..problem import sample as draw
 from ..theory import error_curves, outcomes, phase_diagram, pi_star, spinodal, state_evolution
 from . import output
 from .parsing import grid, number, numbers
@@ -36,8 +36,8 @@ def parameters(problem: Problem) -> dict[str, float]:
         "pi": float(problem.pi),
         "rho": float(problem.prior.X.rho),  # type: ignore[attr-defined]
         "eta": float(problem.eta),
-        "delta": float(problem.channel.variance),
-        "observed": float(problem.channel.observed_fraction),
+        "delta": float(problem.noise_variance),
+        "observed": float(problem.observed_fraction),
     }
 
 

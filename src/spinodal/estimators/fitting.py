@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..channels import GaussianNoise
+from ..inference import AMP, Solution, solve
+from ..model.channels import GaussianNoise
+from ..model.knowledge import knowledge_of
+from ..model.model import Problem
+from ..model.priors import GaussBernoulli, Gaussian
+from ..model.sampling import Observed
 from ..pair import Pair
-from ..priors import GaussBernoulli, Gaussian
-from ..problem import Observed, Problem
-from ..solvers import AMP, Solution, solve
 from .codes import Model, Slab
 from .refining import refine
 from .scales import Prior, Scales, as_learned, most_probable, of_unit_norm
@@ -204,7 +206,7 @@ def _from_samples(data: np.ndarray, problem: Problem, nominal: Nominal | None, p
         mean = unit.components * chosen / np.where(size > 0, size, 1)
     X: Any = problem.prior.X
     slab = Slab(float(X.rho), float(X.mean) * unit.codes, float(X.variance) * unit.codes**2)
-    return Model(mean, _FIRST_DOUBT * prior.variance, slab, float(problem.channel.variance) * unit.data**2)
+    return Model(mean, _FIRST_DOUBT * prior.variance, slab, float(problem.noise_variance) * unit.data**2)
 
 
 def _judged(model: Model, data: np.ndarray) -> float:
@@ -250,7 +252,7 @@ def _problem(data: np.ndarray, wanted: Wanted, nominal: Nominal | None, unit: Un
         pi=samples / n_components,
         prior=Pair(F=Gaussian(), X=GaussBernoulli(rho, mean, variance)),
         channel=GaussianNoise(noise),
-        eta=np.inf if nominal is None else nominal.eta,
+        knowledge=knowledge_of(np.inf if nominal is None else nominal.eta),
     )
 
 

@@ -15,7 +15,8 @@ from werkzeug.exceptions import BadRequest
 
 from ..errors import InputError
 from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
-from . import quick, snippets
+from . import preview as quick
+from . import snippets
 from .data import data_file
 from .draw import curve_figure, diagram_figure, errors_figure, potential_figure
 from .layout import FIGURES, SLIDERS, layout, page_template, readout

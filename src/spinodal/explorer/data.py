@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import quick
+from . import preview as quick
 from .state import State
 
 if TYPE_CHECKING:

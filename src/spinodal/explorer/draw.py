@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..theory import FixedPoint
-from .quick import Diagram, Point
+from .preview import Diagram, Point
 from .state import State
 
 # The part of the (rho, pi) plane that is shown.

@@ -6,8 +6,8 @@ from typing import Any
 
 from dash import dcc, html
 
-from ..figures import CAVEAT
-from ..palette import THEMES
+from ..figures.palette import THEMES
+from ..figures.theory import CAVEAT
 from .state import PRIORS_F, PRIORS_X, SEEDS, SIZES, VALUES, Kind, State, nearest
 
 SLIDERS = {

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..evaluation.scoring import RECOVERED, Score, align, fit_scales, score
+from ..inference import solve
+from ..model.sampling import sample
 from ..pair import Pair
-from ..problem import sample
-from ..scoring import RECOVERED, Score, align, fit_scales, score
-from ..solvers import solve
 from .state import MOST_ENTRIES, MOST_ITERATIONS, State
 
 # Runs under way at a time, and runs remembered.

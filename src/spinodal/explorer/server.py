@@ -70,7 +70,7 @@ def explore(host: str, port: int, open_browser: bool) -> None:
             f"spinodal: warning: {host} can be reached from other computers; anyone there can use this page and its runs.", file=sys.stderr
         )
     print(f"The explorer is at {address} (Ctrl-C ends it).", flush=True)
-    from .quick import warm_up
+    from .preview import warm_up
 
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     if open_browser:

@@ -27,7 +27,7 @@ def code(state: State) -> str:
     """A program that prints the numbers of the point and solves the instance of the live run."""
     rho = written(state.rho)
     X, F = PRIORS_X[state.x].code.format(rho=rho), PRIORS_F[state.f].code
-    eta = "np.inf" if state.eta == float("inf") else written(state.eta)
+    knowledge = "sp.Nothing()" if state.eta == float("inf") else "sp.Known()" if state.eta == 0 else f"sp.Hint({written(state.eta)})"
     errors = "mse_aligned" if state.eta == float("inf") else "mse_scaled"
     atoms = f"n_atoms={state.n}, " if state.eta == float("inf") else ""
     return f"""\
@@ -39,7 +39,7 @@ problem = sp.Problem(
     pi={written(state.pi)},
     prior=sp.Pair(F={F}, X={X}),
     channel=sp.GaussianNoise({written(state.delta)}),
-    eta={eta},
+    knowledge={knowledge},
 )
 print(sp.phase(problem), sp.pi_star(problem), sp.spinodal(problem), sp.bayes_transition(problem))
 print(sp.bayes_mmse(problem).mse, sp.amp_mse(problem).mse)

@@ -10,11 +10,12 @@ from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 
-from ..channels import GaussianNoise
 from ..errors import InputError
+from ..model.channels import GaussianNoise
+from ..model.knowledge import knowledge_of
+from ..model.model import Problem
+from ..model.priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
 from ..pair import Pair
-from ..priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
-from ..problem import Problem
 
 # Two digits at the lower end of a decade and one at its upper: even enough on a logarithmic slider, and all are numbers that people write.
 _MANTISSAS = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9)
@@ -103,7 +104,7 @@ class State(NamedTuple):
     def problem(self) -> Problem:
         """The problem on screen."""
         prior = Pair(F=PRIORS_F[self.f].make(0.0), X=PRIORS_X[self.x].make(self.rho))
-        return Problem(alpha=self.alpha, pi=self.pi, prior=prior, channel=GaussianNoise(self.delta), eta=self.eta)
+        return Problem(alpha=self.alpha, pi=self.pi, prior=prior, channel=GaussianNoise(self.delta), knowledge=knowledge_of(self.eta))
 
     def query(self) -> str:
         """The state as the part of an address after the question mark."""

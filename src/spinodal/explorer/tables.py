@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from ..priors.base import Averages, Moments, Prior, Support
-from ..quadrature import averages
+from ..model.priors.base import Averages, Moments, Prior, Support
+from ..model.quadrature import averages
 
 # The grid in a Var[x], logarithmic: beyond its ends the averages follow power laws.
 _LOWEST, _HIGHEST, _POINTS = 1e-8, 1e18, 512

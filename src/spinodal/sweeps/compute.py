@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..evaluation.scoring import score
+from ..inference import solve
+from ..model.sampling import sample_each
 from ..pair import Pair
-from ..problem import sample_each
-from ..scoring import score
-from ..solvers import solve
 from .plan import Batch, Point, problem_of
 from .spec import make_solver
 

@@ -11,11 +11,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..channels import GaussianNoise
 from ..errors import InputError
+from ..inference.search.epochs import is_strong
+from ..model.channels import GaussianNoise
+from ..model.knowledge import knowledge_of
+from ..model.model import Problem
 from ..pair import Pair
-from ..problem import Problem
-from ..solvers.epochs import is_strong
 from .spec import Spec, make_prior
 
 # Digits of a point's name.
@@ -60,8 +61,15 @@ class Plan(NamedTuple):
 def problem_of(numbers: dict[str, float], prior: dict[str, dict[str, Any]]) -> Problem:
     """The problem of a point; values that no problem can have are refused."""
     pair = Pair(F=make_prior(prior["F"], None), X=make_prior(prior["X"], numbers.get("rho")))
-    channel = GaussianNoise(numbers["noise_variance"], numbers["observed_fraction"])
-    return Problem(alpha=numbers["alpha"], pi=numbers["pi"], prior=pair, channel=channel, eta=numbers["eta"])
+    channel = GaussianNoise(numbers["noise_variance"])
+    return Problem(
+        alpha=numbers["alpha"],
+        pi=numbers["pi"],
+        prior=pair,
+        channel=channel,
+        knowledge=knowledge_of(numbers["eta"]),
+        observed_fraction=numbers["observed_fraction"],
+    )
 
 
 def make_plan(spec: Spec) -> Plan:
@@ -69,7 +77,7 @@ def make_plan(spec: Spec) -> Plan:
     groups: dict[tuple[Any, ...], list[Point]] = {}
     for design, numbers in enumerate(spec.designs):
         problem = problem_of(numbers, spec.prior)
-        kind = (problem.eta == 0, problem.eta == float("inf"), is_strong(problem), problem.channel.observed_fraction < 1)
+        kind = (problem.eta == 0, problem.eta == float("inf"), is_strong(problem), problem.observed_fraction < 1)
         if spec.options["restarts"] > 1 and not kind[1]:
             raise InputError(f"restarts must be 1 where eta is finite, but {spec.options['restarts']} was given.")
         for N in spec.sizes:

@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import priors
 from ..errors import InputError, check_choice, check_count
-from ..solvers import METHODS
+from ..inference import METHODS
+from ..model import priors
 
 # Numbers of a problem that a design may vary, with the values of those that need not be given.
 AXES = ("alpha", "pi", "rho", "eta", "noise_variance", "observed_fraction")

@@ -2,7 +2,7 @@
 
 from .curve import FixedPointCurve, fixed_point_curve
 from .diagram import PHASES, error_curves, phase_diagram
-from .phases import FixedPoint, Outcome, amp_mse, bayes_mmse, bayes_transition, fixed_points, outcomes, phase, pi_star, spinodal
+from .outcomes import FixedPoint, Outcome, amp_mse, bayes_mmse, bayes_transition, fixed_points, outcomes, phase, pi_star, spinodal
 from .potential import effective_potential, potential, potential_gauss_bernoulli
 from .state_evolution import Trajectory, state_evolution
 

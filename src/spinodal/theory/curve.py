@@ -19,9 +19,9 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from ..errors import check
-from ..priors import Gaussian
-from ..problem import Problem
-from ..quadrature import message_averages
+from ..model.model import Problem
+from ..model.priors import Gaussian
+from ..model.quadrature import message_averages
 from .setup import Batch, Setup
 
 # The grid in A: from where responses are linear to beyond any fold, in units of 1/E[X^2].

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, check
-from ..problem import Problem
-from .phases import outcomes, pi_star
-from .transitions import transitions
+from ..model.model import Problem
+from .folds import transitions
+from .outcomes import outcomes, pi_star
 
 if TYPE_CHECKING:
     import xarray
@@ -123,7 +123,7 @@ def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int
 def _attributes(problem: Problem) -> dict[str, Any]:
     return {
         "alpha": float(problem.alpha),
-        "noise_variance": float(problem.channel.variance),
-        "observed_fraction": float(problem.channel.observed_fraction),
+        "noise_variance": float(problem.noise_variance),
+        "observed_fraction": float(problem.observed_fraction),
         "prior_F": repr(problem.prior.F),
     }

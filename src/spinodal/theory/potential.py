@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError, check
+from ..model.model import Problem
+from ..model.priors import GaussBernoulli, Gaussian
+from ..model.priors.base import Support
+from ..model.quadrature import message_averages, nodes_and_weights
 from ..pair import Pair
-from ..priors import GaussBernoulli, Gaussian
-from ..priors.base import Support
-from ..problem import Problem
-from ..quadrature import message_averages, nodes_and_weights
 from .curve import find_root, matrix_mmse
 from .setup import Batch, Setup
 
@@ -100,7 +100,7 @@ def potential_gauss_bernoulli(problem: Problem, mse: Pair[Any]) -> np.ndarray:
         0.1960
     """
     F, X = problem.prior
-    if Gaussian() != F or not isinstance(X, GaussBernoulli) or X.mean != 0 or X.variance != 1 or problem.channel.observed_fraction != 1:
+    if Gaussian() != F or not isinstance(X, GaussBernoulli) or X.mean != 0 or X.variance != 1 or problem.observed_fraction != 1:
         raise InputError("problem must have prior F = Gaussian(0, 1), X = GaussBernoulli(rho, 0, 1) and all entries observed for Eq. (7).")
     batch, shape, E, D = _prepare(problem, mse)
     return batch(_gauss_bernoulli_potential_at, np.zeros(E.size, int), E, D).reshape(shape)

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from ..errors import InputError
+from ..model.model import Problem
+from ..model.priors.base import Prior, Support
+from ..model.quadrature import evaluate
 from ..pair import Pair
-from ..priors.base import Prior, Support
-from ..problem import Problem
-from ..quadrature import evaluate
 
 
 class Setup(NamedTuple):
@@ -44,8 +44,8 @@ def setup(problem: Problem) -> Setup:
     return Setup(
         alpha=float(problem.alpha),
         pi=float(problem.pi),
-        noise=float(problem.channel.variance),
-        observed=float(problem.channel.observed_fraction),
+        noise=float(problem.noise_variance),
+        observed=float(problem.observed_fraction),
         side_snr=np.inf if eta == 0 else 1 / eta,
         prior=problem.prior,
         support=Pair(*(prior.support() for prior in problem.prior)),

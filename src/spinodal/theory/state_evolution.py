@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import check, check_choice, check_count
+from ..model.model import Problem
+from ..model.quadrature import message_averages
 from ..pair import Pair
-from ..problem import Problem
-from ..quadrature import message_averages
 from .curve import matrix_mmse
 from .potential import conjugates
 from .setup import Setup, setup

@@ -1,0 +1,152 @@
+"""The figures of a report: one solution of one data set, each as a matplotlib Figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..model.model import Problem
+from ..model.sampling import Observed
+from ..theory import phase_diagram
+from .theory import BLUE, GREEN, GREY, ORANGE, VERMILION, blank_figure, phase_diagram_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..inference import Solution
+
+# Densities at which the phase diagram is drawn.
+_DENSITIES = 25
+_BINS = 60
+# Atoms drawn as images, at most; the most used come first.
+MOST_IMAGES = 100
+# Colours of the heatmaps end at this quantile of the sizes, so that one outlier doesn't fade the rest.
+_BRIGHTEST = 0.995
+
+
+def residuals(observed: Observed, solution: Solution) -> np.ndarray:
+    """Y - F X/sqrt(N) at the posterior means; NaN where Y was not observed."""
+    F, X = (np.asarray(value, dtype=float) for value in solution.mean)
+    difference = np.asarray(observed.Y, dtype=float) - F @ X / np.sqrt(F.shape[1])
+    return difference if observed.mask is None else np.where(observed.mask, difference, np.nan)
+
+
+def usage(problem: Problem, solution: Solution) -> np.ndarray:
+    """Mean square of each atom's coefficients, over what the prior expects."""
+    power = np.mean(np.asarray(solution.mean.X, dtype=float) ** 2 + solution.variance.X, axis=1)
+    return power / float(problem.prior.X.second_moment())
+
+
+def position_figure(problem: Problem, spinodal: float | None) -> Figure:
+    """The phase diagram at the problem's alpha, eta and noise, with the problem in it. Needs a prior of X with a density."""
+    rho, pi = float(problem.prior.X.rho), float(problem.pi)  # type: ignore[attr-defined]
+    rate = float(problem.alpha) * float(problem.observed_fraction)
+    last = min(0.98, max(1.1 * rate, 1.5 * rho))
+    dataset = phase_diagram(problem, rho=np.linspace(min(last / _DENSITIES, rho), last, _DENSITIES), eta=[float(problem.eta)])
+    near = spinodal if spinodal is not None and np.isfinite(spinodal) else 0.0
+    figure = phase_diagram_figure(dataset, highest=max(3.0, 1.4 * pi, 1.4 * near))
+    axis = figure.axes[0]
+    axis.scatter(rho, pi, marker="*", s=220, color=VERMILION, edgecolor="black", lw=0.8, zorder=5, clip_on=False, label="these data")
+    # The legend would cover the upper left corner, where the data often are.
+    axis.legend().remove()
+    figure.legend(*axis.get_legend_handles_labels(), fontsize=8, loc="outside right center", markerscale=0.5, frameon=False)
+    figure.set_size_inches(9.6, 4.2)
+    return figure
+
+
+def convergence_figure(solution: Solution, noise: float) -> Figure:
+    """Mean squared residual and variance level against the iteration."""
+    figure, (axis,) = blank_figure(6.4, 3.2)
+    steps = np.arange(1, int(solution.iterations) + 1)
+    for values, colour, label in (
+        (solution.trace.residual, BLUE, "mean squared residual"),
+        (solution.trace.level, ORANGE, "expected variance of the residuals"),
+    ):
+        axis.semilogy(steps, np.asarray(values)[: steps.size], color=colour, label=label)
+    if noise > 0:
+        axis.axhline(noise, color=GREY, ls=":", label=r"noise variance $\Delta$")
+    axis.set(xlabel="iteration", ylabel="squared units of Y")
+    axis.legend(fontsize=8)
+    return figure
+
+
+def residual_figure(left: np.ndarray, noise: float) -> Figure:
+    """Histogram of the residuals beside the modelled noise, and the root mean square of each signal's."""
+    figure, (together, apart) = blank_figure(9.6, 3.2, 1, 2)
+    finite = left[np.isfinite(left)]
+    heights, edges = np.histogram(finite, _BINS, density=finite.size > 0)
+    together.stairs(heights, edges, fill=True, color=BLUE, alpha=0.6, label="residuals")
+    if noise > 0:
+        x = np.linspace(edges[0], edges[-1], 300)
+        together.plot(x, np.exp(-(x**2) / (2 * noise)) / np.sqrt(2 * np.pi * noise), color=VERMILION, label="noise as modelled")
+    together.set(xlabel=r"$Y - FX/\sqrt{N}$", ylabel="density")
+    together.legend(fontsize=8)
+    seen = np.isfinite(left)
+    each = np.sqrt(np.sum(np.where(seen, left, 0.0) ** 2, axis=0) / np.maximum(seen.sum(axis=0), 1))
+    apart.plot(np.arange(1, each.size + 1), each, ".", ms=3, color=BLUE, rasterized=True)
+    if noise > 0:
+        apart.axhline(np.sqrt(noise), color=GREY, ls=":", label=r"$\sqrt{\Delta}$")
+        apart.legend(fontsize=8)
+    apart.set(xlabel="signal (column of Y)", ylabel="root mean square residual", ylim=(0, None))
+    return figure
+
+
+def atoms_figure(F: np.ndarray, order: np.ndarray, shape: tuple[int, int] | None) -> Figure:
+    """F as a heatmap; or, given the shape of an image, its columns in the given order as images, each on its own scale."""
+    if shape is None:
+        figure, (axis,) = blank_figure(9.6, 4.2)
+        sizes = np.abs(F[np.isfinite(F)])
+        bright = float(np.quantile(sizes, _BRIGHTEST)) if sizes.any() else 1.0
+        M, N = F.shape
+        drawn = axis.imshow(F, aspect="auto", cmap="RdBu_r", vmin=-bright, vmax=bright, extent=(0.5, N + 0.5, M + 0.5, 0.5))
+        axis.set(xlabel="atom (column of F)", ylabel="measurement (row of Y)")
+        figure.colorbar(drawn, ax=axis, pad=0.01)
+        return figure
+    chosen = order[:MOST_IMAGES]
+    height, width = shape
+    across = int(np.ceil(np.sqrt(chosen.size * height / width)))
+    down = -(-chosen.size // across)
+    # One pixel of nothing around each image.
+    sheet = np.full((down * (height + 1) + 1, across * (width + 1) + 1), np.nan)
+    for k, atom in enumerate(chosen):
+        top, left = (k // across) * (height + 1) + 1, (k % across) * (width + 1) + 1
+        bright = np.max(np.abs(F[:, atom])) or 1.0
+        sheet[top : top + height, left : left + width] = (F[:, atom] / bright).reshape(shape)
+    size = 7.0
+    figure, (axis,) = blank_figure(size, size * sheet.shape[0] / sheet.shape[1])
+    axis.imshow(sheet, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+    axis.set_axis_off()
+    return figure
+
+
+def usage_figure(used: np.ndarray) -> Figure:
+    """How much each atom is used, over what the prior expects."""
+    figure, (axis,) = blank_figure(9.6, 2.8)
+    axis.stairs(used, np.arange(used.size + 1) + 0.5, fill=True, color=GREEN, alpha=0.7)
+    axis.axhline(1.0, color=GREY, ls=":", label="as the prior expects")
+    axis.set(xlabel="atom (row of X)", ylabel="mean square, relative", xlim=(0.5, used.size + 0.5), ylim=(0, None))
+    axis.legend(fontsize=8)
+    return figure
+
+
+def uncertainty_figure(problem: Problem, solution: Solution) -> Figure:
+    """Histograms of the reported standard deviations of F and X, with the priors' own."""
+    figure, axes = blank_figure(9.6, 3.0, 1, 2)
+    for axis, name, colour in zip(axes, ("F", "X"), (ORANGE, BLUE), strict=True):
+        before = float(np.sqrt(getattr(problem.prior, name).moments().variance))
+        spread = np.sqrt(np.asarray(getattr(solution.variance, name), dtype=float).ravel())
+        spread = spread[np.isfinite(spread) & (spread > 0)]
+        low, high = (float(spread.min()), max(float(spread.max()), before)) if spread.size else (before / 10, before)
+        edges = np.geomspace(low / 2, high * 2, _BINS + 1)
+        axis.stairs(np.histogram(spread, edges)[0], edges, fill=True, color=colour, alpha=0.7)
+        axis.axvline(before, color=GREY, ls=":", label="before any data")
+        axis.set(xscale="log", xlabel=f"reported standard deviation of an entry of {name}", ylabel="entries")
+        axis.legend(fontsize=8)
+    return figure
+
+
+def figure_style(ink: str) -> dict[str, Any]:
+    """Matplotlib settings that draw everything but the data in one colour, on nothing."""
+    names = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "legend.labelcolor")
+    return dict.fromkeys(names, ink) | {"axes.facecolor": "none", "figure.facecolor": "none", "legend.facecolor": "none"}

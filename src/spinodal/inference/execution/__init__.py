@@ -1,0 +1,1 @@
+"""Where and how things are computed, never what: batches, blocks, devices, files."""

@@ -1,0 +1,1 @@
+"""Iterations: the loop, when it stops, and its trace."""

@@ -1,0 +1,1 @@
+"""The equations of message passing, and nothing else."""

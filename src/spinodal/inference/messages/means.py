@@ -1,0 +1,80 @@
+"""The prior means of F and X, taken off before messages are passed.
+
+With prior means m and mu, F = m + F~ and X = mu + X~, and
+
+    F X/sqrt(N) = F~ X~/sqrt(N) + u 1^T + 1 v^T,    u = mu F~ 1/sqrt(N) + const,    v = m X~^T 1/sqrt(N).
+
+Left in, the last two parts are common to all signals of a row, or to all measurements of a signal. Message passing takes such sums for
+independent small terms, so it overshoots, and comes apart for means that are not small. Here u and v are numbers of their own, learned as
+one more atom with known codes would be (the mean removal of Vila, Schniter, Rangan and Krzakala, for both factors): M + P more unknowns,
+against M N + N P.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ...model.priors.base import Moments
+from ...pair import Pair
+from .data import Data
+
+
+def centred(values: Any, mean: Any) -> Any:
+    """Values less their prior mean; None where that is zero, and nothing is copied."""
+    return values if mean is None else values - mean
+
+
+def first_offsets(data: Data) -> Pair[Any]:
+    """u (M x 1) and v (P) from the means of the observed entries of rows and columns; None where there is nothing to remove."""
+    centre = data.centre
+    u = None if centre.X is None else jnp.mean(data.Y, axis=1, keepdims=True) / data.seen_by_row
+    left = data.Y if u is None else _seen(data, data.Y - u)
+    v = None if centre.F is None else jnp.mean(left, axis=0) / data.seen_by_signal
+    return Pair(F=u, X=v)
+
+
+def without_offsets(offset: Pair[Any], Y: Any) -> Any:
+    """Y - u - v."""
+    for part in offset:
+        Y = Y if part is None else Y - part
+    return Y
+
+
+def moved(offset: Any, push: Any, weight: Any, step_size: Any) -> Any:
+    """An offset after a Newton step of the share `step_size`: `push` is the sum of g over its entries, `weight` that of 1/V.
+
+    At most half a step: the two offsets have a constant in common, and both move.
+    """
+    return None if offset is None else offset + jnp.minimum(step_size, 0.5) * push / weight
+
+
+def returned(data: Data, F: Moments, X: Moments, offset: Pair[Any], level: Any) -> tuple[Moments, Moments]:
+    """F and X with what the offsets know of their sums: the shift of all entries of a row of F (a column of X) that explains u (v).
+
+    Each entry moves in proportion to its variance, by an amount of order 1/sqrt(N): of no weight in its error, but of the order of the
+    others' in the residual.
+    """
+    if offset.F is None and offset.X is None:
+        return F, X
+    _, N, _ = data.sizes
+    root = jnp.asarray(N**0.5, data.Y.dtype)
+    m, mu = (jnp.zeros((), data.Y.dtype) if mean is None else mean for mean in data.centre)
+    rows, columns = mu * jnp.sum(F.mean - m, axis=1, keepdims=True) / root + m * mu * root, m * jnp.sum(X.mean - mu, axis=0) / root
+    u = jnp.zeros_like(rows) if offset.F is None else offset.F
+    v = jnp.zeros_like(columns) if offset.X is None else offset.X
+    u, v, rows, columns = u + jnp.mean(v), v - jnp.mean(v), rows + jnp.mean(columns), columns - jnp.mean(columns)
+    certain = 1 / jnp.broadcast_to(level, data.Y.shape)
+    certain = _seen(data, certain)
+    if offset.F is not None:
+        gain = mu / (mu**2 * jnp.mean(F.variance, axis=1, keepdims=True) + 1 / jnp.sum(certain, axis=1, keepdims=True))
+        F = F._replace(mean=F.mean + F.variance * gain * (u - rows) / root)
+    if offset.X is not None:
+        gain = m / (m**2 * jnp.mean(X.variance, axis=0) + 1 / jnp.sum(certain, axis=0))
+        X = X._replace(mean=X.mean + X.variance * gain * (v - columns) / root)
+    return F, X
+
+
+def _seen(data: Data, values: Any) -> Any:
+    return values if data.mask is None else values * data.mask

@@ -1,0 +1,1 @@
+"""Around a solver: annealing, diagnostics, repair and learning."""

@@ -1,0 +1,210 @@
+"""What a solve returns: estimates with their uncertainties, how the run ended and why, and ways to look at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..model.model import Model, Problem
+from ..model.sampling import Observed
+from ..pair import Pair
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+
+class Status(StrEnum):
+    """How a run ended. Only `converged` can be relied on.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> sp.Status.CONVERGED.trusted, sp.Status("diverged").trusted
+        (True, False)
+    """
+
+    CONVERGED = "converged"
+    MAX_ITERATIONS = "max_iterations"
+    DIVERGED = "diverged"
+    DEGENERATE = "degenerate"
+
+    @property
+    def trusted(self) -> bool:
+        """Whether a result with this status can be relied on.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.Status.DEGENERATE.trusted
+            False
+        """
+        return self is Status.CONVERGED
+
+
+class Trace(NamedTuple):
+    """Per iteration: mean squared residual, typical variance level (median over signals), damping, change of the level.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> trace = sp.solve(instance.observed, problem).trace
+        >>> bool(trace.level[-1] < trace.level[0])
+        True
+    """
+
+    residual: Any
+    level: Any
+    damping: Any
+    change: Any
+
+
+class Names(NamedTuple):
+    """Labels of the rows and columns of Y, where the data came with some."""
+
+    rows: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """Posterior means and variances of F and X, how the run ended and why, and its trace.
+
+    For a batch every array has a leading axis, and traces are as long as the longest run, NaN where a run had ended.
+
+    Attributes:
+        mean: posterior means of F (M x N) and X (N x P).
+        variance: posterior variances of the same.
+        status: a Status; only "converged" can be relied on.
+        reason: what the status rests on, in words.
+        iterations: how many there were.
+        residual: mean squared difference between Y and F X/sqrt(N).
+        free_entropy: the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential.
+        trace: residual, level, damping and change of each iteration.
+        model: the priors, channel and knowledge that were used, with what was learned in place; of a batch, one for each.
+        learned: names of the parameters that were learned.
+        observed: the data.
+        names: labels of the rows and columns of Y, if there were any.
+        seconds: how long it took.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> instance = sp.sample(problem, 20, seed=1)
+        >>> solution = sp.solve(instance.observed, problem)
+        >>> solution.mean.F.shape, solution.variance.X.shape
+        ((12, 20), (20, 120))
+    """
+
+    mean: Pair[Any]
+    variance: Pair[Any]
+    status: Any
+    reason: Any
+    iterations: Any
+    residual: Any
+    free_entropy: Any
+    trace: Trace
+    model: Any = None
+    learned: tuple[str, ...] = ()
+    observed: Observed | None = None
+    names: Names = Names()
+    seconds: float | None = None
+
+    @property
+    def batched(self) -> bool:
+        """Whether there are several instances, along a leading axis."""
+        return np.ndim(self.mean.F) == 3
+
+    def __getitem__(self, k: int) -> Solution:
+        """One instance of a batch."""
+        pick = {name: Pair(*(value[k] for value in getattr(self, name))) for name in ("mean", "variance")}
+        length = int(self.iterations[k])
+        observed = None if self.observed is None else Observed(*(None if value is None else value[k] for value in self.observed))
+        model = self.model[k] if isinstance(self.model, (list, tuple)) else self.model
+        scalars = {name: getattr(self, name)[k] for name in ("status", "reason", "iterations", "residual", "free_entropy")}
+        return replace(self, **pick, **scalars, trace=Trace(*(v[k][:length] for v in self.trace)), observed=observed, model=model)
+
+    @property
+    def problem(self) -> Problem:
+        """The model with the alpha and pi of the data: what the theory needs.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> sp.solve(sp.sample(problem, 20, seed=1).observed, problem).problem.pi
+            6.0
+        """
+        (M, N), P = np.shape(self.mean.F)[-2:], np.shape(self.mean.X)[-1]
+        mask = None if self.observed is None else self.observed.mask
+        fraction = 1.0 if mask is None else float(np.mean(mask))
+        model: Model = self.model
+        return Problem.of(model, alpha=M / N, pi=P / N, observed_fraction=fraction)
+
+    def __repr__(self) -> str:
+        from ..report.solution import one_line
+
+        return one_line(self)
+
+    def _repr_html_(self) -> str:
+        from ..report.solution import small_table
+
+        return small_table(self)
+
+    def summary(self) -> str:
+        """A page of text: what was found, whether it can be relied on, and what to do next.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> "converged" in sp.solve(sp.sample(problem, 20, seed=1).observed, problem).summary()
+            True
+        """
+        from ..report.solution import summary
+
+        return summary(self)
+
+    def plot(self) -> Figure:
+        """The atoms, the residuals and the course of the run, as a matplotlib figure.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> len(sp.solve(sp.sample(problem, 20, seed=1).observed, problem).plot().axes) > 2
+            True
+        """
+        from ..figures.report import solution_figure
+
+        return solution_figure(self)
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write a page about the result, a single HTML file. The options are those of `spinodal.report.page.report_html`.
+
+        Examples:
+            >>> from pathlib import Path
+            >>> import tempfile
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> solution = sp.solve(sp.sample(problem, 20, seed=1).observed, problem)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     solution.report(Path(folder, "page.html")).name
+            'page.html'
+        """
+        from ..report.page import write_report
+
+        return write_report(self, path, **options)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Means and variances as labelled arrays, the rest as attributes.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> sorted(sp.solve(sp.sample(problem, 20, seed=1).observed, problem).to_xarray().data_vars)
+            ['F', 'F_variance', 'X', 'X_variance']
+        """
+        from ..report.solution import to_xarray
+
+        return to_xarray(self)

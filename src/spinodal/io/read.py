@@ -1,0 +1,191 @@
+"""`read_measurements`: what a solver may see, the truth and the parameters, from a file of any accepted kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import InputError
+from ..model.sampling import Observed
+from ..pair import Pair
+from .arrays import read_mat, read_nc, read_npy, read_npz
+from .text import read_table
+
+TEXT = (".csv", ".tsv", ".txt")
+ACCEPTED = (".npz", ".npy", *TEXT, ".mat", ".nc")
+# The arrays that have a meaning, and the numbers.
+ARRAYS = ("Y", "F_prime", "mask", "F", "X")
+PARAMETERS = ("rho", "delta", "eta")
+# Files that hold a mask beside Y; in the others NaN is how a missing entry is written.
+_HAVE_A_MASK = (".npz", ".mat")
+# Larger entries are a mistake of units, which the solvers refuse too.
+_LARGEST = 1e15
+# So many equal entries in a row of Y are no accident: a dead sensor, or a label.
+_NO_ACCIDENT = 10
+
+
+class Measurements(NamedTuple):
+    """What was read: the observed part, the true F and X (None unless the file has both), and rho, delta, eta where it says them.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import tempfile
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "data.npz")
+        ...     np.savez(path, Y=np.arange(12.0).reshape(3, 4), rho=0.1)
+        ...     measured = sp.read_measurements(path)
+        >>> float(measured.parameters["rho"]), measured.truth
+        (0.1, None)
+    """
+
+    observed: Observed
+    truth: Pair[np.ndarray] | None
+    parameters: dict[str, Any]
+
+
+class _Contents(NamedTuple):
+    arrays: dict[str, Any]
+    parameters: dict[str, Any]
+    row: Callable[[int], str] = lambda k: f"row {k + 1}"
+    column: Callable[[int], str] = lambda k: f"column {k + 1}"
+
+
+def read_measurements(path: str | Path, *, array: str | None = None, transpose: bool = False) -> Measurements:
+    """Read Y (M x P: rows are measurements, columns are signals) from an .npz, .npy, .csv, .tsv, .txt, .mat or .nc file.
+
+    Files with named arrays may also hold F_prime, mask, and the truth F and X. Y is the array of that name, the one called `array`, or
+    the only matrix there is. With `transpose` all of them are turned: signals are rows of Y. Missing entries (empty or NaN) become the
+    mask, except in .npz and .mat files, which must say so with a mask. Rows and columns are counted from 1 in complaints.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import tempfile
+        >>> import spinodal as sp
+        >>> lines = ["1.0, 2.0, NA", "0.5, 1.5, 3.0"]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table = Path(folder, "data.csv")
+        ...     _ = table.write_text(chr(10).join(lines))
+        ...     observed = sp.read_measurements(table).observed
+        >>> observed.mask
+        array([[ True,  True, False],
+               [ True,  True,  True]])
+    """
+    path = Path(path)
+    kind = path.suffix.lower()
+    if path.is_dir():
+        raise InputError(f"FILE must be a file, but {str(path)!r} is a directory.")
+    if not path.is_file():
+        raise InputError(f"FILE must be a file, but there is no file {str(path)!r}.")
+    if kind not in ACCEPTED:
+        raise InputError(f"FILE must end in one of {', '.join(ACCEPTED)}, but {str(path)!r} was given.")
+    try:
+        path.open("rb").close()
+        contents = _contents(path, kind, array)
+        if transpose:
+            turned = {name: np.swapaxes(value, -1, -2) if np.ndim(value) == 2 else value for name, value in contents.arrays.items()}
+            contents = contents._replace(arrays=turned, row=contents.column, column=contents.row)
+        Y = _measured(contents, path)
+        mask = contents.arrays.get("mask")
+        _check_entries(Y, mask, contents, path)
+        if mask is None and kind not in _HAVE_A_MASK and np.isnan(Y).any():
+            mask = ~np.isnan(Y)
+        return Measurements(Observed(Y, contents.arrays.get("F_prime"), mask), _truth(contents.arrays, Y.shape), contents.parameters)
+    except MemoryError as error:
+        raise InputError(f"FILE must fit in memory, but {str(path)!r} does not ({error or 'no more memory'}).") from None
+    except OSError as error:
+        raise InputError(f"FILE must be a file that can be read, but {str(path)!r} can't: {error.strerror or error}.") from None
+
+
+def _contents(path: Path, kind: str, array: str | None) -> _Contents:
+    """The arrays of the file, the one to take for Y under that name."""
+    if array is not None and kind in (".npy", *TEXT):
+        raise InputError(f"array must be left out for a {kind} file, which holds one matrix, but {array!r} was given.")
+    if kind in TEXT:
+        table = read_table(path)
+        return _Contents({"Y": table.values}, {}, lambda k: f"line {table.lines[k]}", lambda k: f"column {k + table.first_column}")
+    if kind == ".npy":
+        return _Contents({"Y": read_npy(path)}, {})
+    if kind == ".npz":
+        found, about = read_npz(path, (array or "Y", *ARRAYS, *PARAMETERS))
+    else:
+        found, about = (read_mat(path), {}) if kind == ".mat" else read_nc(path)
+    said = {name: found[name].item() for name in PARAMETERS if name in found and found[name].size == 1}
+    said |= {name: about[name] for name in PARAMETERS if about.get(name) is not None}
+    arrays = {name: found[name] for name in ARRAYS if name in found}
+    return _Contents(arrays | {"Y": found[_chosen(found, array, path)]}, said)
+
+
+def _chosen(found: dict[str, Any], array: str | None, path: Path) -> str:
+    """The name of the array to take for Y."""
+    there = ", ".join(f"{name} ({_kind(value)})" for name, value in found.items()) or "nothing"
+    if array is not None:
+        if array not in found:
+            raise InputError(f"array must be the name of an array in {str(path)!r}, but {array!r} was given and there is {there}.")
+        return array
+    if "Y" in found:
+        return "Y"
+    matrices = [name for name, value in found.items() if name not in ARRAYS and value.ndim == 2 and value.dtype.kind in "fiub"]
+    # MATLAB has no scalars and vectors, only matrices of one row or column.
+    matrices = [name for name in matrices if min(found[name].shape) > 1] or matrices
+    if len(matrices) == 1:
+        return matrices[0]
+    raise InputError(
+        f"FILE must hold an array Y or one matrix only, but {str(path)!r} holds {there}; name the one to use with --array NAME."
+    )
+
+
+def _kind(value: Any) -> str:
+    """Shape and, unless it is of real numbers, type of an array, in words."""
+    sizes = " x ".join(map(str, value.shape)) or "a single value"
+    return sizes if value.dtype.kind in "fiub" else f"{sizes}, {value.dtype}"
+
+
+def _measured(contents: _Contents, path: Path) -> np.ndarray:
+    Y = np.asarray(contents.arrays["Y"])
+    if Y.dtype.kind not in "fiub":
+        raise InputError(f"Y must hold real numbers, but in {str(path)!r} it holds {Y.dtype}.")
+    if Y.ndim != 2 or 0 in Y.shape:
+        raise InputError(f"Y must be an M x P matrix with M and P of at least 1, but in {str(path)!r} its shape is {Y.shape}.")
+    return Y
+
+
+def _check_entries(Y: np.ndarray, mask: Any, contents: _Contents, path: Path) -> None:
+    """Refuse infinite and huge entries, rows and columns without any, and rows of one value, saying where they are."""
+    bad = np.argwhere(np.abs(Y) > _LARGEST)
+    if bad.size:
+        i, k = bad[0]
+        where = f"{contents.row(i)}, {contents.column(k)}"
+        raise InputError(f"Y must hold finite numbers of at most {_LARGEST:g} in size, but {where} of {str(path)!r} holds {Y[i, k]:g}.")
+    seen = ~np.isnan(Y)
+    if np.shape(mask) == Y.shape and np.asarray(mask).dtype.kind in "fiub":
+        seen &= np.asarray(mask) != 0
+    for axis, name in ((1, contents.row), (0, contents.column)):
+        empty = np.flatnonzero(~seen.any(axis=axis))
+        if empty.size:
+            raise InputError(f"Y must have an observed entry in every row and column, but {name(empty[0])} of {str(path)!r} has none.")
+    low, high = np.where(seen, Y, np.inf).min(axis=1), np.where(seen, Y, -np.inf).max(axis=1)
+    constant = np.flatnonzero((low == high) & (seen.sum(axis=1) >= _NO_ACCIDENT))
+    if constant.size:
+        first, more = constant[0], f" (and {constant.size - 1} more)" if constant.size > 1 else ""
+        raise InputError(
+            f"Y must vary from signal to signal, but {contents.row(first)} of {str(path)!r}{more} is {low[first]:g} throughout; "
+            "leave out what is constant."
+        )
+
+
+def _truth(arrays: dict[str, Any], shape: tuple[int, ...]) -> Pair[np.ndarray] | None:
+    """F and X of the file, refused unless they are real, finite and of shapes that fit Y."""
+    if "F" not in arrays or "X" not in arrays:
+        return None
+    F, X = arrays["F"], arrays["X"]
+    for name, array in (("F", F), ("X", X)):
+        if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+            raise InputError(f"{name} must hold finite real numbers to score against, but it does not.")
+    if F.ndim != 2 or X.ndim != 2 or F.shape[1] != X.shape[0] or (F.shape[0], X.shape[1]) != shape or 0 in F.shape:
+        raise InputError(f"F and X must fit Y as M x N and N x P, but their shapes are {F.shape} and {X.shape}.")
+    return Pair(F, X)

@@ -1,0 +1,97 @@
+"""A channel is its log-partition function; everything else follows from it.
+
+For an entry z of F X/sqrt(N) that is normal with mean w and variance V before y is seen,
+
+    log Z(y; w, V) = log of the integral of p(y | z) N(z; w, V) over z,
+    g = d log Z/dw,    precision = -dg/dw,
+
+and the posterior of z has mean w + V g and variance V - V^2 precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+
+from ..parametric import Parametric
+
+
+class Output(NamedTuple):
+    """What an entry of Y says about its z: the slope g of log Z in the mean of z, and the precision -dg/dw."""
+
+    g: Any
+    precision: Any
+
+
+class Channel(Parametric):
+    """Base of all channels. A subclass needs `log_partition` and `sample`; its attributes are its parameters.
+
+    Examples:
+        A channel of your own needs two methods; here noise of variance 1, written out:
+
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> import spinodal as sp
+        >>> class UnitNoise(sp.Channel):
+        ...     def log_partition(self, y, w, V):
+        ...         return -((y - w) ** 2) / (2 * (1 + V)) - jnp.log(2 * jnp.pi * (1 + V)) / 2
+        ...     def sample(self, key, z):
+        ...         return z + jax.random.normal(key, z.shape)
+        >>> print(float(UnitNoise().output(2.0, 1.0, 1.0).g))
+        0.5
+    """
+
+    def log_partition(self, y: Any, w: Any, V: Any) -> Any:
+        """log of the integral of p(y | z) N(z; w, V) over z, elementwise.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> print(f"{float(sp.GaussianNoise(1.0).log_partition(2.0, 1.0, 1.0)):.4f}")  # a normal density of variance 2
+            -1.5155
+        """
+        raise TypeError(f"{type(self).__name__} must define log_partition(y, w, V).")
+
+    def sample(self, key: Any, z: Any) -> Any:
+        """Y for an array of z, each entry drawn by itself.
+
+        Examples:
+            >>> import jax
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).sample(jax.random.key(0), np.zeros((3, 5))).shape
+            (3, 5)
+        """
+        raise TypeError(f"{type(self).__name__} must define sample(key, z).")
+
+    # ---- derived from log_partition; overridden where float64 or speed asks for it
+
+    def output(self, y: Any, w: Any, V: Any) -> Output:
+        """g and precision of every entry. Either may come smaller, to be broadcast, where entries share it.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> g, precision = sp.GaussianNoise(1.0).output(2.0, 1.0, 1.0)
+            >>> float(g), float(precision)
+            (0.5, 0.5)
+        """
+        shape = jnp.broadcast_shapes(jnp.shape(y), jnp.shape(w), jnp.shape(V))
+        w = jnp.broadcast_to(jnp.asarray(w), shape)
+        one = jnp.ones_like(w)
+
+        def slope(w: Any) -> Any:
+            return jax.jvp(lambda w: self.log_partition(y, w, V), (w,), (one,))[1]
+
+        g, curvature = jax.jvp(slope, (w,), (one,))
+        return Output(g, -curvature)
+
+    def at_least(self, variance: Any) -> Self:
+        """The channel with noise of at least this variance, where it has a noise that could vanish: below it rounding errors win.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> float(sp.GaussianNoise(0.0).at_least(1e-20).variance)
+            1e-20
+        """
+        return self

@@ -1,0 +1,42 @@
+"""Gaussian noise, y = z + noise: every average has a closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ...errors import check_nonnegative
+from .base import Channel, Output
+
+
+@dataclass(frozen=True)
+class GaussianNoise(Channel):
+    """y = z + noise of the given variance.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> sp.Problem(alpha=0.5, pi=4.0, channel=sp.GaussianNoise(1e-4)).channel
+        GaussianNoise(variance=0.0001)
+    """
+
+    variance: Any = 0.0
+
+    def __post_init__(self) -> None:
+        check_nonnegative("noise variance", self.variance)
+
+    def log_partition(self, y: Any, w: Any, V: Any) -> Any:
+        level = self.variance + V
+        return -((y - w) ** 2) / (2 * level) - jnp.log(2 * jnp.pi * level) / 2
+
+    def output(self, y: Any, w: Any, V: Any) -> Output:
+        precision = 1 / (self.variance + V)
+        return Output((y - w) * precision, precision)
+
+    def sample(self, key: Any, z: Any) -> Any:
+        return z + jnp.sqrt(jnp.asarray(self.variance, float)) * jax.random.normal(key, jnp.shape(z))
+
+    def at_least(self, variance: Any) -> GaussianNoise:
+        return self.replace(variance=jnp.maximum(self.variance, variance))

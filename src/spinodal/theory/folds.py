@@ -1,0 +1,185 @@
+"""Folds of the fixed-point curve and Maxwell's construction between them, for many problems at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.optimize import elementwise
+
+from ..model.model import Problem
+from .curve import CurvePoint, crossings, curve_point, curve_table, find_root, pi_at, pi_of, shortfall, snr_grid
+from .potential import potential_at
+from .setup import Batch
+
+# A dip of pi(A) shallower than this, relative, is rounding, not a fold.
+_SHALLOWEST_FOLD = 1e-9
+# Maxwell's construction stays this far, relative, inside the two spinodals.
+_INSIDE = 1e-9
+
+# Extrema are flat: this accuracy in log A gives pi to 1e-12.
+_EXTREMUM_TOLERANCES = {"xatol": 1e-6, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
+# Stands for an infinite pi where extrema are refined.
+_UNREACHABLE = 1e100
+
+
+class Transitions(NamedTuple):
+    """Per problem: where the good branch appears, where it becomes Bayes-optimal, and where AMP reaches it; NaN for none."""
+
+    appears: np.ndarray
+    bayes: np.ndarray
+    spinodal: np.ndarray
+
+
+def transitions(problems: Sequence[Problem], counting_bounds: Sequence[float], *, maxwell: bool = False) -> Transitions:
+    """All transitions in pi of problems that differ in anything but the kinds of their priors."""
+    bound = np.asarray(counting_bounds, dtype=float)
+    known = np.array([problem.eta == 0 for problem in problems])
+    out = Transitions(*(np.full(len(problems), np.nan) for _ in range(3)))
+    for chosen, solve in ((np.flatnonzero(known), _known_matrix), (np.flatnonzero(~known), _folds)):
+        if chosen.size:
+            part = solve(Batch([problems[int(k)] for k in chosen]), bound[chosen], maxwell)
+            for whole, piece in zip(out, part, strict=True):
+                whole[chosen] = piece
+    return out
+
+
+def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
+    """eta = 0: nothing depends on pi, so a transition is at 0 or at infinity."""
+    found = crossings(batch)
+    phi = batch(potential_at, found.owner, found.point.mse_X, found.point.mse_F)
+    appears, bayes, spinodal = (np.full(batch.size, np.nan) for _ in range(3))
+    for k in range(batch.size):
+        own = phi[(found.owner == k) & found.stable]
+        noiseless = batch.setup.noise[k] == 0
+        if own.size == 0 or (own.size == 1 and not noiseless):
+            if noiseless:
+                appears[k] = bayes[k] = spinodal[k] = 0.0
+            continue
+        spinodal[k] = np.inf
+        possible = bound[k] == 0 if noiseless else own[-1] > own[0]
+        appears[k] = bound[k] if noiseless else 0.0
+        bayes[k] = 0.0 if possible else np.inf
+    return Transitions(appears, bayes, spinodal)
+
+
+def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
+    """eta > 0: the last fold of pi(A) is where AMP is released; the dip after it is where the good branch begins."""
+    s = batch.setup
+    grid = snr_grid(batch)
+    rows = np.arange(batch.size)
+    table = curve_table(batch, grid)
+    pi = pi_at(batch, np.repeat(rows, grid.shape[1]), table).reshape(grid.shape)
+    noiseless = s.noise == 0
+    # Beyond the last reachable A (mse_F = 0, pi = inf) the curve has ended.
+    last = grid.shape[1] - 1 - np.argmax(np.isfinite(pi[:, ::-1]), axis=1)
+    on_curve = np.arange(grid.shape[1]) <= last[:, None]
+    pi = np.where(on_curve, pi, -np.inf)
+    best = np.maximum.accumulate(pi, axis=1)
+    with np.errstate(invalid="ignore"):
+        dips = on_curve & (best > 0) & (pi < best * (1 - _SHALLOWEST_FOLD))
+    has_dip = dips.any(axis=1)
+    dip = grid.shape[1] - 1 - np.argmax(dips[:, ::-1], axis=1)
+    top = np.where(has_dip, np.argmax(np.where(np.arange(grid.shape[1]) <= dip[:, None], pi, -np.inf), axis=1), 0)
+    # The last minimum, which need not be the lowest: beyond the last point that has something lower to its right.
+    ahead = np.where(on_curve, pi, np.inf)
+    lowest_ahead = np.minimum.accumulate(ahead[:, ::-1], axis=1)[:, ::-1]
+    falling = on_curve & (pi > 0) & (lowest_ahead < pi * (1 - _SHALLOWEST_FOLD))
+    last_fall = grid.shape[1] - 1 - np.argmax(falling[:, ::-1], axis=1)
+    bottom = np.where(has_dip, np.argmin(np.where(np.arange(grid.shape[1]) > last_fall[:, None], ahead, np.inf), axis=1), 0)
+
+    fold_log_A, spinodal = _refine(batch, grid, top, has_dip, sign=-1.0)
+    dip_log_A, appears = _refine(batch, grid, bottom, has_dip & ~noiseless, sign=1.0)
+    # An uninformed start can also be held at A = 0 itself.
+    at_origin = has_dip & (top == 0)
+    spinodal[at_origin] = _origin_pi(batch)[at_origin]
+    lost = has_dip & np.isinf(pi[rows, top])
+    spinodal[lost] = np.inf
+    bayes = np.full(batch.size, np.nan)
+    # Without noise the curve runs on to the counting bound, and exact recovery takes over there.
+    spinodal[noiseless] = np.fmax(spinodal, bound)[noiseless]
+    appears[noiseless] = bayes[noiseless] = bound[noiseless]
+    noisy = np.flatnonzero(has_dip & ~noiseless)
+    if maxwell and noisy.size:
+        # Without F' a third branch may lie between the two: it begins at a minimum of pi(A) before the dip.
+        rises = ahead[:, 1:] > ahead[:, :-1]
+        several = np.any(~rises[:, :-1] & rises[:, 1:] & (np.arange(1, grid.shape[1] - 1) < bottom[:, None]), axis=1)
+        shared = jax.tree.map(lambda leaf: leaf.reshape(grid.shape), table)
+        bayes[noisy] = _maxwell(batch, noisy, fold_log_A[noisy], dip_log_A[noisy], appears[noisy], spinodal[noisy], shared, several[noisy])
+    return Transitions(appears, bayes, spinodal)
+
+
+def _origin_pi(batch: Batch) -> np.ndarray:
+    """pi(A -> 0) for centred priors and eta = inf: where the point of no learning becomes unstable."""
+    s = batch.setup
+    power = s.power.F * s.power.X
+    return (s.noise + power) ** 2 / (s.observed**2 * s.alpha * power**2)
+
+
+def _refine(batch: Batch, grid: np.ndarray, at: np.ndarray, wanted: np.ndarray, sign: float) -> tuple[np.ndarray, np.ndarray]:
+    """log A and pi of the extremum of pi(A) next to grid point `at`; minima for sign = 1, maxima for -1."""
+    log_A, value = np.log(grid[np.arange(batch.size), at]), np.full(batch.size, np.nan)
+    chosen = np.flatnonzero(wanted & (at > 0) & (at < grid.shape[1] - 1))
+    if chosen.size:
+        left, middle, right = (np.log(grid[chosen, at[chosen] + k]) for k in (-1, 0, 1))
+
+        def bounded(x: np.ndarray, i: np.ndarray) -> np.ndarray:
+            pi = pi_of(batch, i.ravel().astype(int), np.exp(x.ravel())).reshape(x.shape)
+            return sign * np.where(np.isfinite(pi), pi, _UNREACHABLE)
+
+        found = elementwise.find_minimum(bounded, (left, middle, right), args=(chosen,), tolerances=_EXTREMUM_TOLERANCES)
+        log_A[chosen], value[chosen] = found.x, sign * found.f_x
+    return log_A, value
+
+
+def _best_stable(batch: Batch, table: CurvePoint, log_A: np.ndarray) -> np.ndarray:
+    """The largest potential among each problem's stable fixed points below log A; -inf where there is none."""
+    found = crossings(batch, table)
+    chosen = found.stable & (np.log(found.point.snr_X) < log_A[found.owner])
+    owner = found.owner[chosen]
+    best = np.full(batch.size, -np.inf)
+    np.maximum.at(best, owner, batch(potential_at, owner, found.point.mse_X[chosen], found.point.mse_F[chosen]))
+    return best
+
+
+def _maxwell(
+    batch: Batch,
+    rows: np.ndarray,
+    fold: np.ndarray,
+    dip: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    table: CurvePoint,
+    several: np.ndarray,
+) -> np.ndarray:
+    """pi between the two spinodals at which the good branch's potential equals the largest of the others'."""
+    grid = table.snr_X
+
+    def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        own = np.arange(at.size)
+        log_A = find_root(lambda x, i: at(shortfall, i, np.exp(x)), left, right, own)
+        # No root on the lower branch: an uninformed start stays at A = 0, where nothing is learned.
+        nothing = np.isnan(log_A)
+        point = at(curve_point, own, np.exp(np.where(nothing, 0.0, log_A)))
+        mse_X, mse_F = np.where(nothing, at.setup.power.X, point.mse_X), np.where(nothing, at.setup.power.F, point.mse_F)
+        return at(potential_at, own, mse_X, mse_F)
+
+    def gain(pi: np.ndarray, k: np.ndarray) -> np.ndarray:
+        which = k.ravel().astype(int)
+        at = batch.at(rows[which], pi.ravel())
+        bad = branch_potential(at, np.log(grid[rows[which], 0]), fold[which])
+        good = branch_potential(at, dip[which], np.log(grid[rows[which], -1]))
+        more = which[several[which]]
+        if more.size:
+            between = batch.at(rows[more], pi.ravel()[several[which]])
+            known = jax.tree.map(lambda leaf: leaf[rows[more]].ravel(), table)
+            bad[several[which]] = np.fmax(bad[several[which]], _best_stable(between, known, dip[more]))
+        return (good - bad).reshape(pi.shape)
+
+    ends = low * (1 + _INSIDE), np.where(np.isfinite(high), high * (1 - _INSIDE), low * 1e6)
+    found = elementwise.find_root(gain, ends, args=(np.arange(rows.size),), tolerances={"xrtol": 1e-10}, maxiter=100)
+    # The good branch may be the better one as soon as it appears, or never.
+    one_sided = np.where(gain(ends[0], np.arange(rows.size)) > 0, low, high)
+    return np.where(found.status == -1, one_sided, found.x)
