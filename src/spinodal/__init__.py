@@ -21,7 +21,22 @@ _WHERE = {
     "model.model": ("Model", "Problem"),
     "model.sampling": ("Instance", "Observed", "sample"),
     "evaluation.scoring": ("Score", "calibration", "scale_floor", "score", "with_free_scales"),
-    "inference": ("AMP", "BiGAMP", "Lasso", "MUAMP", "Oracle", "RelaxedBP", "Solution", "solve", "solve_on_disk"),
+    "inference": (
+        "AMP",
+        "BiGAMP",
+        "Estimate",
+        "Lasso",
+        "MUAMP",
+        "Measured",
+        "Oracle",
+        "RelaxedBP",
+        "Search",
+        "Solution",
+        "Solver",
+        "Status",
+        "solve",
+        "solve_on_disk",
+    ),
     "theory": (
         "amp_mse",
         "bayes_mmse",
@@ -59,7 +74,22 @@ if TYPE_CHECKING:
     from .errors import InputError
     from .estimators import BlindCalibration, DictionaryLearner
     from .evaluation.scoring import Score, calibration, scale_floor, score, with_free_scales
-    from .inference import AMP, MUAMP, BiGAMP, Lasso, Oracle, RelaxedBP, Solution, solve, solve_on_disk
+    from .inference import (
+        AMP,
+        MUAMP,
+        BiGAMP,
+        Estimate,
+        Lasso,
+        Measured,
+        Oracle,
+        RelaxedBP,
+        Search,
+        Solution,
+        Solver,
+        Status,
+        solve,
+        solve_on_disk,
+    )
     from .io import Measurements, read_measurements
     from .model.channels import Channel, GaussianNoise
     from .model.knowledge import Hint, Knowledge, Known, Nothing

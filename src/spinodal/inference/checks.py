@@ -1,16 +1,21 @@
-"""Observed data checked before anything is computed."""
+"""Arguments of a solve checked before anything is computed."""
 
 from __future__ import annotations
 
 import math
-import os
+from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..errors import InputError, check_count
-from ..model.model import Problem
+from ..model.knowledge import Knowledge, Known
+from ..model.model import Model
 from ..model.sampling import Observed
+from .execution.machine import memory
+from .search.search import is_strong
+from .solution import Names, Solution
 
 # Data are in units of the priors, so entries beyond this are a mistake of units; their squares would overflow in single precision.
 _LARGEST = 1e15
@@ -20,29 +25,89 @@ _ARRAYS = 6
 _EXACT = float(np.finfo(float).eps ** 2)
 
 
-def check_observed(observed: Observed, problem: Problem, n_atoms: int | None) -> tuple[Observed, int, str]:
-    """Refuse what can't be used; return clean arrays, the number of atoms, and how F is known ("exact", "noisy" or "none")."""
-    if not hasattr(observed, "Y"):
-        raise InputError(f"observed must be an Observed (Y, F_prime, mask), but {type(observed).__name__} was given.")
-    Y = _array("Y", observed.Y)
+def as_observed(Y: Any, F_prime: Any = None, mask: Any = None) -> tuple[Observed, Names]:
+    """What was given as Y, with F' and a mask, as clean arrays; and the names of rows and columns.
+
+    Y may be an array, a masked array, a pandas DataFrame, an xarray DataArray, or an Observed. NaN is a missing entry.
+    """
+    names = Names()
+    if isinstance(Y, Observed):
+        for name, given in (("F_prime", F_prime), ("mask", mask)):
+            if given is not None:
+                raise InputError(f"{name} must be left out where Y is an Observed, which has its own.")
+        Y, F_prime, mask = Y
+    elif hasattr(Y, "columns") and hasattr(Y, "to_numpy"):  # pandas
+        names = Names(_labels(Y.index), _labels(Y.columns))
+        Y = Y.to_numpy()
+    elif hasattr(Y, "dims") and hasattr(Y, "coords"):  # xarray
+        labels = [_labels(Y.coords[dim].values) if dim in Y.coords else None for dim in Y.dims]
+        names = Names(*labels) if len(labels) == 2 else names
+        Y = Y.values
+    if isinstance(Y, np.ma.MaskedArray):
+        hidden = np.ma.getmaskarray(Y)
+        mask = ~hidden if mask is None else np.asarray(mask, bool) & ~hidden
+        Y = np.where(hidden, np.nan, np.ma.getdata(Y).astype(float))
+    Y = _array("Y", Y)
     if Y.ndim not in (2, 3) or 0 in Y.shape:
         raise InputError(f"Y must be an M x P matrix (or a batch of them), but its shape is {Y.shape}.")
-    mask = _mask(Y, observed.mask)
+    mask = _mask(Y, mask)
     if mask is not None:
-        Y = np.where(np.isnan(Y), 0.0, Y)
+        Y = np.where(mask, Y, 0.0)
     _check_size("Y", Y)
-    eta = float(problem.eta)
-    matrix = "exact" if eta < _EXACT else "none" if np.isinf(eta) else "noisy"
-    F_prime = None
-    if matrix != "none":
-        if observed.F_prime is None:
-            raise InputError(f"F_prime must be given when eta = {eta:g}; it may be left out only when eta = inf.")
-        F_prime = _array("F_prime", observed.F_prime)
+    if F_prime is not None:
+        F_prime = _array("F_prime", F_prime)
         if F_prime.ndim != Y.ndim or F_prime.shape[:-1] != Y.shape[:-1] or F_prime.shape[-1] == 0:
             raise InputError(f"F_prime must be M x N with the M = {Y.shape[-2]} rows of Y, but its shape is {F_prime.shape}.")
-        _check_size("F_prime", F_prime)
-    N = _atoms(observed, F_prime, n_atoms)
-    return Observed(Y, F_prime, mask), N, matrix
+    return Observed(Y, F_prime, mask), names
+
+
+def _labels(values: Any) -> tuple[str, ...]:
+    return tuple(str(value) for value in values)
+
+
+def check_knowledge(observed: Observed, knowledge: Knowledge) -> tuple[Observed, Knowledge]:
+    """F' where the knowledge needs one, and the knowledge: F itself where eta says that F' is that to rounding."""
+    eta = getattr(knowledge, "eta", None)
+    if eta is not None and np.ndim(eta) == 0 and float(eta) < _EXACT:
+        knowledge = Known()
+    if not knowledge.fixed and eta is not None and np.all(np.isinf(eta)):
+        return observed._replace(F_prime=None), knowledge
+    if observed.F_prime is None:
+        raise InputError(f"F_prime must be given with {knowledge!r}; it may be left out only when eta = inf.")
+    _check_size("F_prime", observed.F_prime)
+    return observed, knowledge
+
+
+def check_models(models: Sequence[Model], size: int) -> None:
+    """Refuse models that one compiled run can't serve: they must be of the same kinds up to their numbers."""
+    if not models or not all(isinstance(model, Model) for model in models):
+        raise InputError(f"model must be a Model or a Problem, or a list of them, but {models!r} was given.")
+    kinds = {(jax.tree.structure((m.prior, m.channel, m.knowledge)), is_strong(m.knowledge, m.prior.F)) for m in models}
+    if len(kinds) > 1:
+        raise InputError(
+            f"model must hold models of one kind (priors, channel; eta zero, small, large or infinite), but there are {len(kinds)} kinds."
+        )
+    check_number("model", len(models), size)
+
+
+def check_number(name: str, given: int, size: int) -> None:
+    """Refuse a number of things that is not one, and not one for each instance."""
+    if given not in (1, size):
+        raise InputError(f"{name} must be one, or one for each of the {size} instances, but {given} were given.")
+
+
+def check_start(start: Any, shape: tuple[int, ...], N: int, restarts: int) -> None:
+    """Refuse a start that does not fit the data."""
+    *batch, M, P = shape
+    if not isinstance(start, Solution):
+        raise InputError(f"start must be a Solution, but {type(start).__name__} was given.")
+    if restarts > 1:
+        raise InputError(f"restarts must be 1 with a solution to start from, but {restarts} was given.")
+    shapes = (np.shape(start.mean.F), np.shape(start.mean.X))
+    if shapes != ((*batch, M, N), (*batch, N, P)):
+        raise InputError(
+            f"start must have F of shape {(*batch, M, N)} and X of shape {(*batch, N, P)}, but {shapes[0]} and {shapes[1]} were given."
+        )
 
 
 def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -> None:
@@ -63,19 +128,6 @@ def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -
 def bytes_needed(M: int, N: int, P: int, size: int) -> int:
     """Bytes that a run holds, at most."""
     return size * (_ARRAYS * max(N, M) * P + _ARRAYS * M * N)
-
-
-def memory() -> float:
-    """Bytes of memory of the device that computes."""
-    import jax
-
-    device = jax.devices()[0]
-    if device.platform != "cpu":
-        return float((device.memory_stats() or {}).get("bytes_limit", math.inf))
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system says
-        return math.inf
 
 
 def _array(name: str, value: Any) -> np.ndarray:
@@ -102,19 +154,19 @@ def _largest(array: np.ndarray) -> float:
 
 
 def _mask(Y: np.ndarray, mask: Any) -> np.ndarray | None:
-    """Observed entries as booleans; NaN in Y counts as unobserved. None when everything is observed."""
+    """Observed entries as truth values; NaN in Y is unobserved. None when everything is observed."""
+    holes = np.isnan(Y) if np.isnan(_largest(Y)) else None
     if mask is None:
-        if np.isnan(_largest(Y)):
-            raise InputError(
-                "Y must be finite where it was observed, but it holds NaN; give a mask (False where missing) if those entries are missing."
-            )
-        return None
-    given = _array("mask", mask)
-    if given.shape != Y.shape or not np.isin(given, (0, 1)).all():
-        raise InputError(f"mask must hold 0 and 1 (or False and True) in the shape {Y.shape} of Y, but its shape is {given.shape}.")
-    observed = given.astype(bool)
-    if (np.isnan(Y) & observed).any():
-        raise InputError("Y must be finite where mask says it was observed, but it holds NaN there.")
+        if holes is None:
+            return None
+        observed = ~holes
+    else:
+        given = _array("mask", mask)
+        if given.shape != Y.shape or not np.isin(given, (0, 1)).all():
+            raise InputError(f"mask must hold 0 and 1 (or False and True) in the shape {Y.shape} of Y, but its shape is {given.shape}.")
+        observed = given.astype(bool)
+        if holes is not None and (holes & observed).any():
+            raise InputError("Y must be finite where mask says it was observed, but it holds NaN there.")
     if observed.all():
         return None
     if not observed.any(axis=-1).all() or not observed.any(axis=-2).all():
@@ -122,16 +174,15 @@ def _mask(Y: np.ndarray, mask: Any) -> np.ndarray | None:
     return observed
 
 
-def _atoms(observed: Observed, F_prime: np.ndarray | None, n_atoms: int | None) -> int:
+def count_atoms(F_prime: np.ndarray | None, n_atoms: int | None) -> int:
+    """The number of atoms: that of F', or the given one."""
     if n_atoms is not None:
         check_count("n_atoms", n_atoms)
     if F_prime is not None:
-        N = F_prime.shape[-1]
+        N = int(F_prime.shape[-1])
         if n_atoms not in (None, N):
             raise InputError(f"n_atoms must be the {N} columns of F_prime or be left out, but {n_atoms} was given.")
         return N
-    if n_atoms is not None:
-        return n_atoms
-    if observed.F_prime is not None and np.ndim(observed.F_prime) >= 2:
-        return int(np.shape(observed.F_prime)[-1])
-    raise InputError("n_atoms must be given when eta = inf and there is no F_prime to count the atoms of.")
+    if n_atoms is None:
+        raise InputError("n_atoms must be given where there is no F_prime to count the atoms of.")
+    return n_atoms

@@ -89,6 +89,7 @@ class Solution:
         observed: the data.
         names: labels of the rows and columns of Y, if there were any.
         seconds: how long it took.
+        candidates: where several numbers of atoms were tried, each with its log evidence in nats per entry of Y, status and iterations.
 
     Examples:
         >>> import spinodal as sp
@@ -112,6 +113,7 @@ class Solution:
     observed: Observed | None = None
     names: Names = Names()
     seconds: float | None = None
+    candidates: tuple[tuple[int, float, Status, int], ...] = ()
 
     @property
     def batched(self) -> bool:

@@ -1,74 +1,68 @@
-"""Compiled calls on a batch of instances: begin, run. A leading axis on everything, also on the numbers of the problem."""
+"""Compiled calls on a batch of instances: begin, iterate, inspect, mend, conclude. A leading axis on everything, also on the numbers of
+the model."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from ...model.model import Problem
-from ...model.priors.base import Moments
+from ...model.model import Model
 from ...model.sampling import Observed
 from ...pair import Pair
-from ..loop.iterate import Progress, Tolerance, begin, going, iterate, iterate_together
-from ..messages.data import NO_MEANS, Data, make_data
-from ..search.annealing import heated
+from ..loop.history import History, Tolerance
+from ..loop.iterate import Run, again, begin, going, iterate, iterate_together
+from ..messages.means import returned
+from ..search.diagnostics import Findings, diagnose
+from ..search.repair import mend
+from ..search.search import WORTH
+from ..solvers.base import Estimate, Solver, model_of
+from ..task import Task, make_task
+
+# Programs that run once in a while are compiled with less effort on a CPU: half the time, and they are not what takes long.
+_LITTLE_EFFORT = {"xla_backend_optimization_level": 1, "xla_llvm_disable_expensive_passes": True}
 
 
-class Model(NamedTuple):
+class Plan(NamedTuple):
     """What is fixed during a solve and known when it is compiled."""
 
-    solver: Any
+    solver: Solver
     N: int
-    matrix: str
     dtype: str
-    centre: Pair[bool] = NO_MEANS
+    centre: Pair[bool]
 
-    def data(self, observed: Observed, problem: Problem) -> Data:
-        return make_data(observed, problem, self.N, self.matrix, self.dtype, self.centre)
-
-
-@partial(jax.jit, static_argnums=(0, 4))
-def begin_batch(model: Model, observed: Observed, problem: Problem, keys: Any, max_iterations: int) -> Progress:
-    def one(observed: Observed, problem: Problem, key: Any) -> Progress:
-        return begin(
-            model.solver.init(model.data(observed, problem), key), max_iterations, model.solver.first_damping, model.solver.keeps_best
-        )
-
-    return jax.vmap(one)(observed, problem, keys)
+    def task(self, observed: Observed, model: Model) -> Task:
+        return make_task(observed, model, self.N, self.dtype, self.centre)
 
 
-@partial(jax.jit, static_argnums=0)
-def start_batch(model: Model, observed: Observed, problem: Problem, run: Progress, mean: Pair[Any], variance: Pair[Any]) -> Progress:
-    """Runs that have not started, with these estimates to start from; no noise is added."""
+class Verdict(NamedTuple):
+    """What a look at a settled state says; of the best one, also after how many repairs in a row nothing better was found."""
 
-    def one(observed: Observed, problem: Problem, run: Progress, mean: Pair[Any], variance: Pair[Any]) -> Progress:
-        data = model.data(observed, problem)
-        F, X = (Moments(*values) for values in zip(mean, variance, strict=True))
-        state = run.state._replace(F=run.state.F if model.matrix == "exact" else F, X=X)
-        return run._replace(state=heated(data, state, 0))
-
-    return mapped(one)(observed, problem, run, mean, variance)
+    found: Findings
+    trouble: Any
+    explained: Any
+    free_entropy: Any
+    in_vain: Any
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=3)
-def run_batch(
-    model: Model, observed: Observed, problem: Problem, run: Progress, limit: Any, goal: Any, tolerance: Tolerance
-) -> tuple[Progress, Any]:
-    """Advance every instance to its `limit`, and say which could go on to their `goal`."""
-    data = jax.vmap(model.data)(observed, problem)
-    if data.Y.shape[0] > 1 and jax.default_backend() == "cpu":
-        # One after another: each stays in cache, stops when it is done, and has the numbers it would have alone.
-        run = jax.lax.map(lambda each: iterate(model.solver, each[0], each[1], each[2], tolerance), (data, run, limit))
-    elif data.Y.shape[0] > 1:
-        run = iterate_together(model.solver, data, run, limit, tolerance)
-    else:
-        run = mapped(lambda data, run, limit: iterate(model.solver, data, run, limit, tolerance))(data, run, limit)
-    return run, going(run, goal, tolerance)
+class Conclusion(NamedTuple):
+    """The estimates, the model with what was learned, and what the status rests on."""
+
+    mean: Pair[Any]
+    variance: Pair[Any]
+    model: Model
+    residual: Any
+    free_entropy: Any
+    finite: Any
+    fits: Any  # the data are explained better than by nothing
+    settled: Any
+    moved: Any  # F is not all zero
 
 
-def mapped(function: Any) -> Any:
+def mapped(function: Callable[..., Any]) -> Callable[..., Any]:
     """vmap over the leading axis; a batch of one runs as itself, without the cost of batched branches and loops."""
 
     def call(*arguments: Any) -> Any:
@@ -77,3 +71,119 @@ def mapped(function: Any) -> Any:
         return jax.tree.map(lambda value: value[None], function(*jax.tree.map(lambda value: value[0], arguments)))
 
     return call
+
+
+@partial(jax.jit, static_argnums=0)
+def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: Estimate | None) -> Run:
+    def one(observed: Observed, model: Model, key: Any, start: Estimate | None) -> Run:
+        task = plan.task(observed, model)
+        return begin(plan.solver, task, plan.solver.init(task, key, start))
+
+    return mapped(one)(observed, model, keys, start)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=3)
+def run_batch(plan: Plan, observed: Observed, model: Model, run: Run, limit: Any, goal: Any, tolerance: Tolerance) -> tuple[Run, Any]:
+    """Advance every instance to its `limit`, and say which could go on to their `goal`."""
+    task = jax.vmap(plan.task)(observed, model) if limit.shape[0] > 1 else mapped(plan.task)(observed, model)
+    if limit.shape[0] > 1:
+        run = iterate_together(plan.solver, task, run, limit, tolerance)
+    else:
+        run = mapped(lambda task, run, limit: iterate(plan.solver, task, run, limit, tolerance))(task, run, limit)
+    return run, mapped(lambda task, run, goal: going(plan.solver, task, run, goal, tolerance))(task, run, goal)
+
+
+@partial(jax.jit, static_argnums=0)
+def inspect_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Verdict:
+    def one(observed: Observed, model: Model, run: Run) -> Verdict:
+        task, solver = plan.task(observed, model), plan.solver
+        found = diagnose(solver.learned(task, run.state), solver.estimate(task, run.state))
+        return Verdict(found, found.trouble, found.explained, solver.free_entropy(task, run.state), jnp.asarray(0))
+
+    return mapped(one)(observed, model, run)
+
+
+@partial(jax.jit, static_argnums=0)
+def repair_batch(plan: Plan, observed: Observed, model: Model, run: Run, found: Findings, marked: Any, slow: Any) -> Run:
+    def one(observed: Observed, model: Model, run: Run, found: Findings, marked: Any) -> Run:
+        mended = mend(plan.solver, plan.task(observed, model), run.state, found, slow)
+        # What is not mended has settled and stays so: its history says that nothing changes.
+        done = History(*(jnp.zeros_like(value) for value in run.history))._replace(age=jnp.ones_like(run.history.age))
+        other = again(run, jax.tree.map(lambda new, old: jnp.where(marked, new, old), mended, run.state))
+        history = jax.tree.map(lambda new, old: jnp.where(marked, new, old), other.history, done)
+        return other._replace(history=history)
+
+    return mapped(one)(observed, model, run, found, marked)
+
+
+@jax.jit
+def keep_better(kept: tuple[Run, Verdict], new: tuple[Run, Verdict]) -> tuple[Run, Verdict]:
+    """Of two runs the one without trouble, or else the one of higher free entropy."""
+    old, now = kept[1], new[1]
+    higher = (now.free_entropy > old.free_entropy) | ~jnp.isfinite(old.free_entropy)
+    better = jnp.where(now.trouble == old.trouble, higher, old.trouble)
+    run, best = jax.tree.map(lambda b, a: jnp.where(better.reshape((-1,) + (1,) * (b.ndim - 1)), b, a), new, kept)
+    gained = now.free_entropy - old.free_entropy > WORTH / old.found.copy_of.shape[-1]
+    return run, best._replace(in_vain=jnp.where(gained, 0, old.in_vain + 1))
+
+
+@partial(jax.jit, static_argnums=0)
+def overlap_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Any:
+    """Scalar products of the atoms with what is known of them beforehand."""
+
+    def one(observed: Observed, model: Model, run: Run) -> Any:
+        task = plan.task(observed, model)
+        return plan.solver.estimate(task, run.state).F.mean.T @ task.start.mean
+
+    return mapped(one)(observed, model, run)
+
+
+@partial(jax.jit, static_argnums=0)
+def reorder_batch(plan: Plan, run: Run, place: Any, sign: Any, moved: Any) -> Run:
+    def one(run: Run, place: Any, sign: Any, moved: Any) -> Run:
+        new = again(run, plan.solver.reordered(run.state, place, sign))
+        return jax.tree.map(lambda new, old: jnp.where(moved, new, old), new, run)
+
+    return mapped(one)(run, place, sign, moved)
+
+
+@partial(jax.jit, static_argnums=0)
+def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, tolerance: Any) -> Conclusion:
+    def one(observed: Observed, model: Model, run: Run) -> Conclusion:
+        given, solver = plan.task(observed, model), plan.solver
+        task, found = solver.learned(given, run.state), solver.estimate(given, run.state)
+        F, X = returned(task, found.F, found.X, found.offset, found.level)
+        mean, variance = task.channel.predicted(F.mean @ X.mean / jnp.asarray(plan.N**0.5, task.Y.dtype)), Pair(F.variance, X.variance)
+        residual = jnp.mean(task.seen(task.Y - mean) ** 2) / jnp.mean(task.seen_by_signal)
+        nothing = jnp.mean(task.seen(task.Y - task.channel.predicted(jnp.zeros_like(task.Y))) ** 2) / jnp.mean(task.seen_by_signal)
+        phi = solver.free_entropy(given, run.state)
+        return Conclusion(
+            mean=Pair(F.mean, X.mean),
+            variance=variance,
+            model=model_of(task),
+            residual=residual,
+            free_entropy=jnp.where(jnp.isnan(phi), -jnp.inf, phi),  # not a number ranks last
+            finite=jnp.isfinite(residual) & jnp.all(jnp.isfinite(X.variance)) & jnp.all(jnp.isfinite(F.variance)),
+            fits=residual <= WORSE_THAN_NOTHING * nothing + task.channel.noise_scale(task.power),
+            settled=solver.finished(given, run.state, run.history, Tolerance(tolerance)),
+            moved=jnp.any(F.mean != 0),
+        )
+
+    return mapped(one)(observed, model, run)
+
+
+@partial(jax.jit, static_argnums=0)
+def means_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Pair[Any]:
+    """The estimates as they are now."""
+
+    def one(observed: Observed, model: Model, run: Run) -> Pair[Any]:
+        given = plan.task(observed, model)
+        found = plan.solver.estimate(given, run.state)
+        F, X = returned(plan.solver.learned(given, run.state), found.F, found.X, found.offset, found.level)
+        return Pair(F.mean, X.mean)
+
+    return mapped(one)(observed, model, run)
+
+
+# A run that explains Y this much worse than z = 0 would has come apart.
+WORSE_THAN_NOTHING = 1.5

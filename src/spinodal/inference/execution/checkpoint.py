@@ -17,11 +17,13 @@ import jax
 import numpy as np
 
 from ...errors import InputError
-from ..loop.iterate import Progress
-from ..search.epochs import Place, inspect
+from ..loop.iterate import Run
+from ..search.search import Place
+from ..solution import Trace
+from ..solvers.base import Solver
 from .sharding import Placement, gathered
 
-_LAYOUT = 1
+_LAYOUT = 2
 
 
 def fingerprint(*inputs: Any) -> str:
@@ -40,11 +42,11 @@ class Checkpoint:
         if path.suffix != ".npz":
             raise InputError(f"checkpoint must be a file name ending in .npz, but {str(path)!r} was given.")
         if not path.parent.is_dir():
-            raise InputError(f"checkpoint must be in a directory that is there, but {str(path.parent)!r} is not.")
+            raise InputError(f"checkpoint must be in a directory that exists, but {str(path.parent)!r} does not.")
         self.path, self.every, self.made_for = path, every, made_for
         self._last: int | None = None
 
-    def offer(self, place: Place, goal: Any, run: Progress) -> None:
+    def offer(self, place: Place, goal: Any, run: Run, parts: list[Any]) -> None:
         """Save, if enough iterations have passed since the last time."""
         now = int(np.max(run.iteration))
         if self._last is not None and now - self._last < self.every:
@@ -52,11 +54,11 @@ class Checkpoint:
         self._last = now
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(gathered((run, place.kept)))]
         if jax.process_index() == 0:
-            self._write(place, np.asarray(goal), leaves)
+            self._write(place, np.asarray(goal), leaves, [np.asarray(leaf) for leaf in jax.tree.leaves(parts)])
 
-    def _write(self, place: Place, goal: np.ndarray, leaves: list[np.ndarray]) -> None:
+    def _write(self, place: Place, goal: np.ndarray, leaves: list[np.ndarray], traces: list[np.ndarray]) -> None:
         about = {"layout": _LAYOUT, "made_for": self.made_for, "stage": place.stage, "repair": place.repair}
-        arrays = {f"leaf_{k:03d}": leaf for k, leaf in enumerate(leaves)}
+        arrays = {f"leaf_{k:03d}": leaf for k, leaf in enumerate(leaves)} | {f"trace_{k:06d}": leaf for k, leaf in enumerate(traces)}
         temporary = None
         try:
             with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".", suffix=".npz", delete=False) as file:
@@ -71,23 +73,25 @@ class Checkpoint:
             if temporary is not None:
                 temporary.unlink(missing_ok=True)
 
-    def load(self, model: Any, observed: Any, problem: Any, start: Progress, placement: Placement) -> tuple[Place, Any, Progress]:
-        """Where the solve stood, how far its present run may go, and the run. `start` is a run of the same shape."""
+    def load(self, inspect: Any, start: Run, placement: Placement, solver: Solver) -> tuple[Place, Any, Run, list[Any]]:
+        """Where the solve stood, how far its present run may go, the run, and the traces. `start` is a run of the same shape."""
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 about = json.loads(str(file["about"]))
                 goal = file["goal"]
-                leaves = [file[name] for name in sorted(file.files) if name.startswith("leaf_")]
+                leaves, traces = ([file[name] for name in sorted(file.files) if name.startswith(kind)] for kind in ("leaf_", "trace_"))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise InputError(f"checkpoint must be a file that a solve wrote, but {str(self.path)!r} is not ({error}).") from None
         if about.get("layout") != _LAYOUT or about.get("made_for") != self.made_for:
-            raise InputError(f"checkpoint must be of the same data, problem and options, but {str(self.path)!r} is of others; delete it.")
+            raise InputError(f"checkpoint must be of the same data, model and options, but {str(self.path)!r} is of others; delete it.")
         place = Place(about["stage"], about["repair"])
-        verdict = None if place.stage == "first" else jax.eval_shape(lambda *given: inspect(model, *given), observed, problem, start)
+        verdict = None if place.stage == "first" else jax.eval_shape(inspect, start)
         like = (start, (start, verdict) if place.stage == "repair" else verdict)
         run, kept = jax.tree.unflatten(jax.tree.structure(like), leaves)
         if place.stage == "repair":
-            kept = placement.run(kept[0]), placement.everywhere(kept[1])
+            kept = placement.run(kept[0], solver), placement.everywhere(kept[1])
         elif kept is not None:
             kept = placement.everywhere(kept)
-        return place._replace(kept=kept), goal, placement.run(run)
+        each = len(Trace._fields) + 2
+        parts = [(traces[k], traces[k + 1], Trace(*traces[k + 2 : k + each])) for k in range(0, len(traces), each)]
+        return place._replace(kept=kept), goal, placement.run(jax.tree.map(jax.numpy.asarray, run), solver), parts

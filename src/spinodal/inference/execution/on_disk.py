@@ -1,8 +1,8 @@
 """Signals that do not fit in memory: Y is read in blocks of signals, X and g live in files beside the result, F in memory.
 
-An iteration is the same pass over the signals as ever (`messages.one_pass`), block by block, with the sums for F added up on the way. So
-the numbers are those of `solve`, to the order of the sums. Where F' is weak or missing, F is first learned by `solve` from as many signals
-as fit; that is where the repairs happen, and none are made on disk.
+An iteration is the same pass over the signals as ever (`messages.update.one_pass`), block by block, with the sums for F added up on the
+way. So the numbers are those of `solve`, to the order of the sums. Where F' is weak or missing, F is first learned by `solve` from as many
+signals as fit; that is where the repairs happen, and none are made on disk.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import InputError, check, check_choice, check_count
-from ...model.model import Problem
-from ...model.priors.base import Moments
+from ...model.model import Model
+from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
-from ..api import WORSE_THAN_NOTHING, Solution, solve
-from ..checks import bytes_needed, check_observed, memory
-from ..loop.iterate import FORGET, Trace
+from .. import checks
+from ..loop.history import History, Tolerance
 from ..loop.quantile import median
-from ..messages.data import Data
 from ..messages.gauge import gauge_step, has_gauge
-from ..messages.state import State, unknown_signals
-from ..messages.update import BOTH, ForMatrix, after_pass, counts_now, one_pass, prepare
-from ..search.epochs import is_strong
-from ..search.learning import parameters
+from ..messages.means import first_offsets, returned
+from ..messages.state import State, first_state, unknown_signals
+from ..messages.update import ForMatrix, after_pass, counts_now, one_pass, prepare
+from ..search.search import is_strong
+from ..solution import Solution, Status, Trace
 from ..solvers.amp import AMP
-from .batch import Model
+from ..task import Task
+from .batch import WORSE_THAN_NOTHING, Plan
+from .machine import memory
 
 # The share of the memory that blocks are made to fill; the system caches files in the rest.
 _SHARE = 0.25
@@ -41,17 +42,17 @@ _SHARE = 0.25
 _WIDEST = 65_536
 
 
-class Files(NamedTuple):
-    """Mean and variance of X, and g, as files: N x P, N x P and M x P."""
+class Signal(NamedTuple):
+    """Mean and variance of X (N x P), and g (M x P): as files, or of some signals."""
 
-    mean: np.memmap[Any, Any]
-    variance: np.memmap[Any, Any]
-    g: np.memmap[Any, Any]
+    mean: Any
+    variance: Any
+    g: Any
 
 
 def solve_on_disk(
     Y: Any,
-    problem: Problem,
+    model: Model,
     directory: str | Path,
     solver: AMP | None = None,
     *,
@@ -62,13 +63,13 @@ def solve_on_disk(
     tolerance: float = 3e-4,
     seed: int = 0,
     dtype: Any = np.float64,
-    progress: Callable[[int, float, float], None] | None = None,
+    progress: Callable[[str, int, float], None] | None = None,
 ) -> Solution:
     """`solve` for a Y (M x P, NaN where missing) that is read block by block: a np.memmap, a Zarr array, anything sliced like one.
 
     X is written to X_mean.npy and X_variance.npy in `directory`, and the solution's are those files, mapped. `block` signals are in memory
     at a time; left out, as many as a quarter of the memory holds. The free entropy is not computed (-inf), and the solver must be an AMP of
-    constant damping that learns no parameters.
+    constant damping.
 
     Examples:
         >>> import tempfile
@@ -81,53 +82,69 @@ def solve_on_disk(
         memmap (20, 120)
     """
     solver = AMP() if solver is None else solver
-    if not isinstance(solver, AMP) or solver.learn or solver.adaptive or not solver.rules.structure.local or solver.keeps_best:
-        raise InputError(f"solver must be an AMP with constant damping, clipped gains and nothing to learn, but {solver!r} was given.")
+    if type(solver) is not AMP or isinstance(solver.damping, str) or not solver.blockwise or solver.can_diverge:
+        raise InputError(f"solver must be an AMP with constant damping and clipped gains, but {solver!r} was given.")
     if len(getattr(Y, "shape", ())) != 2 or 0 in Y.shape:
         raise InputError(f"Y must be an M x P array on disk, but its shape is {getattr(Y, 'shape', None)}.")
     check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
     check_count("max_iterations", max_iterations)
     M, P = Y.shape
-    first = Observed(np.nan_to_num(np.asarray(Y[:, :1], dtype=float)), F_prime, None)
-    checked, N, matrix = check_observed(first, problem, n_atoms)
+    first, _ = checks.as_observed(np.nan_to_num(np.asarray(Y[:, :1], dtype=float)), F_prime)
+    checks.check_models([model], 1)
+    observed, knowledge = checks.check_knowledge(first, model.knowledge)
+    model = Model(model.prior, model.channel, knowledge)
+    N = checks.count_atoms(observed.F_prime, n_atoms)
     width = _width(M, N, P, np.dtype(dtype).itemsize, block)
     where = _room_on_disk(Path(directory), M, N, P, np.dtype(dtype).itemsize)
     spans = [slice(start, min(start + width, P)) for start in range(0, P, width)]
-    power, seen = _look_over(Y, spans)
-    masked = bool(np.any(seen < 1))
+    seen = _look_over(Y, spans)
+    masked = bool(np.any(seen.rows < 1))
 
     F = None
-    if not is_strong(problem) and matrix != "exact":
+    if not is_strong(knowledge, model.prior.F):
+        from ..api import solve
+
         some = np.asarray(Y[:, :: -(-P // width)])
-        start = Observed(some, F_prime, np.isfinite(some) if masked else None)
-        F = solve(start, problem, solver, n_atoms=N, max_iterations=max_iterations, tolerance=tolerance, seed=seed, dtype=dtype)
+        F = solve(
+            some,
+            model,
+            solver,
+            F_prime=observed.F_prime,
+            n_atoms=N,
+            max_iterations=max_iterations,
+            tolerance=tolerance,
+            seed=seed,
+            dtype=dtype,
+        )
     with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"):
-        model = Model(solver, N, matrix, np.dtype(dtype).name)
-        traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
-        hint = None if checked.F_prime is None else jnp.asarray(checked.F_prime, dtype)
+        away = Pair(*(solver.remove_means and bool(prior.moments().mean != 0) for prior in model.prior))
+        plan = Plan(solver, N, np.dtype(dtype).name, away)
+        traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), model)
+        hint = None if observed.F_prime is None else jnp.asarray(observed.F_prime, dtype)
         # A column of the data's power has the data's noise floor.
-        whole = model.data(Observed(jnp.full((M, 1), power**0.5, dtype), hint, None), traced)
-        whole = whole._replace(rows=jnp.asarray(seen[:, None], dtype) if masked else None)
-        per_signal: dict[str, Any] = dict.fromkeys(("X", "g", "level", "square"))  # not held in memory
-        state = solver.init(whole, jax.random.key(seed))._replace(**per_signal)
+        whole = plan.task(Observed(jnp.full((M, 1), seen.power**0.5, dtype), hint, None), traced)
+        whole = whole._replace(rows=jnp.asarray(seen.rows[:, None], dtype) if masked else None)
+        state = first_state(whole)
         if F is not None:
-            known = Moments(jnp.asarray(F.mean.F, dtype), jnp.asarray(F.variance.F, dtype))
-            state = state._replace(F=known, noise=whole.noise, slow=jnp.asarray(0))
-        files = Files(*(_file(where, name, rows, P, dtype) for name, rows in (("X_mean", N), ("X_variance", N), ("g", M))))
-        run = _Run(model, traced, hint, whole, Y, masked, spans, files, 1 - solver.first_damping)
-        state, trace, status = _iterate(run, state, max_iterations, tolerance, progress)
-        residual = run.finish(state)
-        good = np.isfinite(residual) and residual <= WORSE_THAN_NOTHING * power + float(whole.noise)
+            state = state._replace(F=Moments(jnp.asarray(F.mean.F, dtype), jnp.asarray(F.variance.F, dtype)))
+        offset = Pair(F=None if away.X is False else jnp.asarray(seen.means[:, None], dtype), X=None)
+        state = state._replace(X=None, g=None, level=None, square=None, offset=offset)  # not held in memory
+        files = Signal(*(_file(where, name, rows, P, dtype) for name, rows in (("X_mean", N), ("X_variance", N), ("g", M))))
+        columns = np.zeros(P, dtype) if away.F else None
+        run = _Passes(plan, traced, hint, whole, Y, masked, spans, files, columns, 1 - float(solver.damping))
+        state, trace, status, reason = _iterate(run, state, max_iterations, tolerance, progress)
+        state, residual = run.finish(state, np.exp(np.log(trace.level[-1])) if len(trace.level) else 1.0)
+        good = np.isfinite(residual) and residual <= WORSE_THAN_NOTHING * seen.power + float(whole.channel.noise_scale(whole.power))
         mean, variance = (np.asarray(value) for value in state.F)
-        used = jax.tree.map(np.asarray, parameters(whole))
     (where / "g.npy.part").unlink()
     X = []
     for name in ("X_mean", "X_variance"):
         (where / f"{name}.npy.part").replace(where / f"{name}.npy")
         X.append(np.load(where / f"{name}.npy", mmap_mode="r"))
-    ended = status if good else "diverged"
-    return Solution(Pair(mean, X[0]), Pair(variance, X[1]), ended, len(trace.level), residual, -np.inf, trace, used)
+    if not good:
+        status, reason = Status.DIVERGED, "the estimates explain the data worse than nothing would"
+    return Solution(Pair(mean, X[0]), Pair(variance, X[1]), status, reason, len(trace.level), residual, -np.inf, trace, model)
 
 
 def _width(M: int, N: int, P: int, size: int, block: int | None) -> int:
@@ -135,40 +152,49 @@ def _width(M: int, N: int, P: int, size: int, block: int | None) -> int:
     room = memory()
     if block is not None:
         check_count("block", block)
-        needed = bytes_needed(M, N, min(block, P), size)
+        needed = checks.bytes_needed(M, N, min(block, P), size)
         if needed > room:
             raise InputError(f"block must leave room in memory, but {block} signals need {needed / 1e9:.3g} of {room / 1e9:.3g} GB.")
         return min(block, P)
-    if bytes_needed(M, N, 1, size) > _SHARE * room:
-        needed = bytes_needed(M, N, 1, size)
+    if checks.bytes_needed(M, N, 1, size) > _SHARE * room:
+        needed = checks.bytes_needed(M, N, 1, size)
         raise InputError(f"Y and n_atoms must leave room for F in memory, but {M} x {N} needs {needed / 1e9:.3g} of {room / 1e9:.3g} GB.")
-    each = bytes_needed(M, N, 2, size) - bytes_needed(M, N, 1, size)
-    return int(min(P, _WIDEST, 1 + (_SHARE * room - bytes_needed(M, N, 1, size)) // each))
+    each = checks.bytes_needed(M, N, 2, size) - checks.bytes_needed(M, N, 1, size)
+    return int(min(P, _WIDEST, 1 + (_SHARE * room - checks.bytes_needed(M, N, 1, size)) // each))
 
 
 def _room_on_disk(directory: Path, M: int, N: int, P: int, size: int) -> Path:
     if not directory.is_dir():
-        raise InputError(f"directory must be there, but {str(directory)!r} is not.")
+        raise InputError(f"directory {str(directory)!r} does not exist.")
     needed, free = (2 * N + M) * P * size, shutil.disk_usage(directory).free
     if needed > free:
         raise InputError(f"directory must have room for X and g, but they need {needed / 1e9:.3g} GB and {free / 1e9:.3g} GB are free.")
     return directory
 
 
-def _look_over(Y: Any, spans: list[slice]) -> tuple[float, np.ndarray]:
-    """Mean square of Y with missing entries as zeros, and the fraction of each row that is there. Refuses what `solve` would."""
+class _Seen(NamedTuple):
+    """Mean square of the observed entries, the fraction of each row that is there, and its mean."""
+
+    power: float
+    rows: np.ndarray
+    means: np.ndarray
+
+
+def _look_over(Y: Any, spans: list[slice]) -> _Seen:
+    """What must be known of all of Y beforehand. Refuses what `solve` would."""
     M, P = Y.shape
-    total, missing = 0.0, np.zeros(M)
+    total, missing, sums = 0.0, np.zeros(M), np.zeros(M)
     for span in spans:
         part = np.asarray(Y[:, span], dtype=float)
         hole = np.isnan(part)
         missing += hole.sum(axis=1)
         if np.isinf(part).any() or hole.all(axis=0).any():
             raise InputError(f"Y must be finite, with an observed entry in every column, but signals {span.start} to {span.stop} are not.")
-        total += float(np.sum(np.where(hole, 0.0, part) ** 2))
+        there = np.where(hole, 0.0, part)
+        total, sums = total + float(np.sum(there**2)), sums + there.sum(axis=1)
     if (missing == P).any():
         raise InputError("Y must have an observed entry in every row, but some have none.")
-    return total / (M * P), 1 - missing / P
+    return _Seen(total / (M * P - missing.sum()), 1 - missing / P, sums / (P - missing))
 
 
 def _file(directory: Path, name: str, rows: int, P: int, dtype: Any) -> np.memmap[Any, Any]:
@@ -178,22 +204,23 @@ def _file(directory: Path, name: str, rows: int, P: int, dtype: Any) -> np.memma
         raise InputError(f"directory must be one that can be written, but {str(directory)!r} can't: {error.strerror or error}.") from None
 
 
-class _Run(NamedTuple):
+class _Passes(NamedTuple):
     """What stays the same from iteration to iteration."""
 
-    model: Model
-    problem: Any
+    plan: Plan
+    model: Any
     hint: Any
-    whole: Data
+    whole: Task
     Y: Any
     masked: bool
     spans: list[slice]
-    files: Files
+    files: Signal
+    columns: np.ndarray | None  # what the mean of F contributes to each signal, where it has one
     step_size: float
 
     def blocks(self) -> Iterator[tuple[slice, Observed]]:
         for span in self.spans:
-            part = np.asarray(self.Y[:, span], dtype=self.model.dtype)
+            part = np.asarray(self.Y[:, span], dtype=self.plan.dtype)
             yield span, Observed(jnp.asarray(part), self.hint, jnp.asarray(np.isfinite(part)) if self.masked else None)
 
     def sweep(self, state: State, first: bool) -> tuple[ForMatrix, np.ndarray, np.ndarray]:
@@ -201,79 +228,90 @@ class _Run(NamedTuple):
         sums, level, square = None, [], []
         for span, observed in self.blocks():
             old = None if first else Signal(*(jnp.asarray(file[:, span]) for file in self.files))
-            new, said, *own = _block(self.model, self.problem, observed, self.whole, state, old, self.step_size)
+            column = None if self.columns is None else jnp.asarray(self.columns[span])
+            new, said, v, *own = _block(self.plan, self.model, observed, self.whole, state, old, column, self.step_size)
             for file, values in zip(self.files, new, strict=True):
                 file[:, span] = values
+            if self.columns is not None:
+                self.columns[span] = v
             sums = said if sums is None else jax.tree.map(jnp.add, sums, said)
             level.append(np.asarray(own[0]))
             square.append(np.asarray(own[1]))
         assert sums is not None
         return sums, np.concatenate(level), np.concatenate(square)
 
-    def finish(self, state: State) -> float:
-        """Apply the pending scale to X; the mean squared residual of the estimates."""
-        k = np.asarray(state.scale)[:, None]
-        F, N = np.asarray(state.F.mean), self.model.N
-        total, count = 0.0, 0
+    def finish(self, state: State, level: float) -> tuple[State, float]:
+        """Apply the pending scale to X and give means back what was taken off; the mean squared residual of the estimates."""
+        root, total, count = np.sqrt(self.plan.N), 0.0, 0
+        F = None
         for span, observed in self.blocks():
-            self.files.mean[:, span] /= k
-            self.files.variance[:, span] /= k**2
-            error = np.asarray(observed.Y) - F @ self.files.mean[:, span] / np.sqrt(N)
+            column = None if self.columns is None else jnp.asarray(self.columns[span])
+            X = Moments(*(jnp.asarray(file[:, span]) for file in (self.files.mean, self.files.variance)))
+            F, X = _returned(self.plan, self.model, observed, self.whole, state, X, column, level)
+            self.files.mean[:, span], self.files.variance[:, span] = X
+            error = np.asarray(observed.Y) - np.asarray(F.mean) @ self.files.mean[:, span] / root
             total, count = total + float(np.nansum(error**2)), count + int(np.isfinite(error).sum())
         for file in self.files:
             file.flush()
-        return total / count if count else float("nan")
+        assert F is not None
+        return state._replace(F=F), total / count if count else float("nan")
 
 
-class Signal(NamedTuple):
-    """Mean and variance of X, and g, of some signals."""
-
-    mean: Any
-    variance: Any
-    g: Any
+def _part(plan: Plan, model: Any, observed: Observed, whole: Task) -> Task:
+    """The task of some signals, with what was seen of all."""
+    task = plan.task(observed, model)
+    return task._replace(channel=whole.channel, power=whole.power, rounding=whole.rounding, rows=whole.rows)
 
 
 @partial(jax.jit, static_argnums=0)
 def _block(
-    model: Model, problem: Any, observed: Observed, whole: Data, state: State, old: Signal | None, step_size: Any
-) -> tuple[Signal, ForMatrix, Any, Any]:
+    plan: Plan, model: Any, observed: Observed, whole: Task, state: State, old: Signal | None, column: Any, step_size: Any
+) -> tuple[Signal, ForMatrix, Any, Any, Any]:
     """The pass over some signals; `old` is None before the first."""
-    data = model.data(observed, problem)._replace(noise=whole.noise, rounding=whole.rounding, rows=whole.rows)
-    M, _, P = data.sizes
+    task = _part(plan, model, observed, whole)
+    M, _, P = task.sizes
+    offset = state.offset._replace(X=column)
     if old is None:
-        prior = unknown_signals(data)
-        old = Signal(prior.mean, prior.variance, jnp.zeros((M, P), data.Y.dtype))
-    rules = model.solver.rules
-    here = state._replace(X=Moments(old.mean, old.variance), g=old.g)
+        prior = unknown_signals(task)
+        old = Signal(prior.mean, prior.variance, jnp.zeros((M, P), task.Y.dtype))
+        offset = offset._replace(X=first_offsets(task, offset.F).X)
+    rules = plan.solver.rules  # type: ignore[attr-defined]
+    here = state._replace(X=Moments(old.mean, old.variance), g=old.g, offset=offset)
     step_X = jnp.where(state.age == 0, 1, step_size)
-    new, sums = one_pass(rules, data, prepare(rules, data, state.F), here, BOTH, step_X, counts_now(state))
-    return Signal(new.X.mean, new.X.variance, new.g), sums, new.level, new.square
+    new, sums = one_pass(rules, task, prepare(rules, task, state.F), here, step_X, counts_now(state))
+    return Signal(new.X.mean, new.X.variance, new.g), sums, new.offset, new.level, new.square
 
 
 @partial(jax.jit, static_argnums=0)
-def _after(model: Model, whole: Data, state: State, sums: ForMatrix, step_size: Any) -> State:
+def _returned(plan: Plan, model: Any, observed: Observed, whole: Task, state: State, X: Moments, column: Any, level: Any) -> Any:
+    task, k = _part(plan, model, observed, whole), state.scale[:, None]
+    offset = state.offset._replace(X=column)
+    return returned(task, state.F, Moments(X.mean / k, X.variance / k**2), offset, jnp.asarray(level, task.Y.dtype))
+
+
+@partial(jax.jit, static_argnums=0)
+def _after(plan: Plan, whole: Task, state: State, sums: ForMatrix, step_size: Any) -> State:
     now = counts_now(state)
-    state = after_pass(model.solver.rules, whole, state, sums, step_size)
-    return gauge_step(whole, state, sums.power, now) if model.solver.gauge and has_gauge(whole) else state
+    solver: Any = plan.solver
+    state = after_pass(solver.rules, whole, state, sums, step_size)
+    return gauge_step(whole, state, sums.power, now) if solver.gauge and has_gauge(whole) else state
 
 
-def _iterate(run: _Run, state: State, max_iterations: int, tolerance: float, progress: Any) -> tuple[State, Trace, str]:
-    """Pass after pass until the median level settles: the rule of `iterate.advance`."""
+def _iterate(run: _Passes, state: State, max_iterations: int, tolerance: float, progress: Any) -> tuple[State, Trace, Status, str]:
+    """Pass after pass until the median level settles: the rule of `loop.iterate`."""
     rows: list[tuple[float, float, float, float]] = []
-    smoothed, status = np.inf, "max_iterations"
+    history, status = History.start(run.plan.dtype), Status.MAX_ITERATIONS
     for k in range(max_iterations):
         sums, level, square = run.sweep(state, first=k == 0)
-        state = _after(run.model, run.whole, state, sums, run.step_size)
-        typical = float(median(jnp.asarray(level)))
-        now = float(np.log(typical)) if typical > 0 else float("nan")
-        smoothed = now + 1 if k == 0 else FORGET * smoothed + (1 - FORGET) * now
-        change = abs(now - smoothed)
-        rows.append((float(np.mean(square)), typical, 1 - run.step_size, change))
+        state = _after(run.plan, run.whole, state, sums, run.step_size)
+        history = history.after(median(jnp.asarray(level)), jnp.asarray(np.mean(square)))
+        rows.append((float(history.residual), float(history.level), 1 - run.step_size, float(history.change)))
         if progress is not None:
-            progress(k + 1, rows[-1][0], 1 - run.step_size)
-        if not np.isfinite(change):
+            progress("iterating", k + 1, rows[-1][0])
+        if not bool(history.healthy):
             break
-        if change <= tolerance:
-            status = "converged"
+        if bool(history.settled(Tolerance(tolerance))):
+            status = Status.CONVERGED
             break
-    return state, Trace(*(np.array(column) for column in zip(*rows, strict=True))), status
+    words = "settled after" if status is Status.CONVERGED else "had not settled after"
+    return state, Trace(*(np.array(column) for column in zip(*rows, strict=True))), status, f"the run {words} {len(rows)} iterations"

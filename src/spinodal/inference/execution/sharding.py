@@ -15,8 +15,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ...errors import InputError
-from ..loop.iterate import Progress
-from ..messages.state import State
+from ..loop.iterate import Run
+from ..solvers.base import Solver
 
 _SIGNALS = "signals"
 
@@ -61,11 +61,12 @@ class Placement:
         """Arrays that every device has whole."""
         return jax.tree.map(jax.numpy.asarray if self.mesh is None else partial(self._put, by_signal=False), tree)
 
-    def run(self, run: Progress) -> Progress:
+    def run(self, run: Run, solver: Solver) -> Run:
         """A run with its signals divided."""
         if self.mesh is None:
-            return jax.tree.map(jax.numpy.asarray, run)
-        return jax.tree.map(self._put, run, divided(run))
+            return run
+        flags = jax.tree.map(lambda _: False, run)._replace(state=solver.divided(run.state))
+        return jax.tree.map(self._put, run, flags)
 
     def _put(self, value: Any, by_signal: bool) -> Any:
         assert self.mesh is not None
@@ -76,20 +77,6 @@ class Placement:
         if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(self._put(jax.random.key_data(value), by_signal))
         return jax.device_put(np.asarray(value), sharding)
-
-
-def divided(run: Progress) -> Any:
-    """Which arrays of a run have the signals as their last axis: a tree of booleans."""
-
-    def of_state(state: State) -> Any:
-        flags = jax.tree.map(lambda _: False, state)
-        edges = state.F.mean.ndim == 4  # belief propagation: F has a message for each signal
-        signals = {name: jax.tree.map(lambda _: True, getattr(state, name)) for name in ("X", "g", "level", "square")}
-        offset = flags.offset._replace(X=jax.tree.map(lambda _: True, state.offset.X))
-        return flags._replace(**signals, F=jax.tree.map(lambda _: edges, state.F), offset=offset)
-
-    flags = jax.tree.map(lambda _: False, run)
-    return flags._replace(state=of_state(run.state), best=None if run.best is None else of_state(run.best))
 
 
 def gathered(tree: Any) -> Any:

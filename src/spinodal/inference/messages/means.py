@@ -16,9 +16,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ...model.priors.base import Moments
+from ...model.priors import Moments
 from ...pair import Pair
-from .data import Data
+from ..task import Task
 
 
 def centred(values: Any, mean: Any) -> Any:
@@ -26,12 +26,16 @@ def centred(values: Any, mean: Any) -> Any:
     return values if mean is None else values - mean
 
 
-def first_offsets(data: Data) -> Pair[Any]:
-    """u (M x 1) and v (P) from the means of the observed entries of rows and columns; None where there is nothing to remove."""
-    centre = data.centre
-    u = None if centre.X is None else jnp.mean(data.Y, axis=1, keepdims=True) / data.seen_by_row
-    left = data.Y if u is None else _seen(data, data.Y - u)
-    v = None if centre.F is None else jnp.mean(left, axis=0) / data.seen_by_signal
+def first_offsets(task: Task, u: Any = None) -> Pair[Any]:
+    """u (M x 1) and v (P) from the means of the observed entries of rows and columns; None where there is nothing to remove.
+
+    `u` may be known already, where the task is a block of the signals.
+    """
+    centre = task.centre
+    if u is None and centre.X is not None:
+        u = jnp.mean(task.Y, axis=1, keepdims=True) / task.seen_by_row
+    left = task.Y if u is None else task.seen(task.Y - u)
+    v = None if centre.F is None else jnp.mean(left, axis=0) / task.seen_by_signal
     return Pair(F=u, X=v)
 
 
@@ -42,6 +46,13 @@ def without_offsets(offset: Pair[Any], Y: Any) -> Any:
     return Y
 
 
+def with_offsets(offset: Pair[Any], mean: Any) -> Any:
+    """The mean of z with u and v added."""
+    for part in offset:
+        mean = mean if part is None else mean + part
+    return mean
+
+
 def moved(offset: Any, push: Any, weight: Any, step_size: Any) -> Any:
     """An offset after a Newton step of the share `step_size`: `push` is the sum of g over its entries, `weight` that of 1/V.
 
@@ -50,7 +61,7 @@ def moved(offset: Any, push: Any, weight: Any, step_size: Any) -> Any:
     return None if offset is None else offset + jnp.minimum(step_size, 0.5) * push / weight
 
 
-def returned(data: Data, F: Moments, X: Moments, offset: Pair[Any], level: Any) -> tuple[Moments, Moments]:
+def returned(task: Task, F: Moments, X: Moments, offset: Pair[Any], level: Any) -> tuple[Moments, Moments]:
     """F and X with what the offsets know of their sums: the shift of all entries of a row of F (a column of X) that explains u (v).
 
     Each entry moves in proportion to its variance, by an amount of order 1/sqrt(N): of no weight in its error, but of the order of the
@@ -58,15 +69,15 @@ def returned(data: Data, F: Moments, X: Moments, offset: Pair[Any], level: Any) 
     """
     if offset.F is None and offset.X is None:
         return F, X
-    _, N, _ = data.sizes
-    root = jnp.asarray(N**0.5, data.Y.dtype)
-    m, mu = (jnp.zeros((), data.Y.dtype) if mean is None else mean for mean in data.centre)
+    _, N, _ = task.sizes
+    root = jnp.asarray(N**0.5, task.Y.dtype)
+    m, mu = (jnp.zeros((), task.Y.dtype) if mean is None else mean for mean in task.centre)
     rows, columns = mu * jnp.sum(F.mean - m, axis=1, keepdims=True) / root + m * mu * root, m * jnp.sum(X.mean - mu, axis=0) / root
     u = jnp.zeros_like(rows) if offset.F is None else offset.F
     v = jnp.zeros_like(columns) if offset.X is None else offset.X
     u, v, rows, columns = u + jnp.mean(v), v - jnp.mean(v), rows + jnp.mean(columns), columns - jnp.mean(columns)
-    certain = 1 / jnp.broadcast_to(level, data.Y.shape)
-    certain = _seen(data, certain)
+    certain = 1 / jnp.broadcast_to(level, task.Y.shape)
+    certain = task.seen(certain)
     if offset.F is not None:
         gain = mu / (mu**2 * jnp.mean(F.variance, axis=1, keepdims=True) + 1 / jnp.sum(certain, axis=1, keepdims=True))
         F = F._replace(mean=F.mean + F.variance * gain * (u - rows) / root)
@@ -74,7 +85,3 @@ def returned(data: Data, F: Moments, X: Moments, offset: Pair[Any], level: Any) 
         gain = m / (m**2 * jnp.mean(X.variance, axis=0) + 1 / jnp.sum(certain, axis=0))
         X = X._replace(mean=X.mean + X.variance * gain * (v - columns) / root)
     return F, X
-
-
-def _seen(data: Data, values: Any) -> Any:
-    return values if data.mask is None else values * data.mask

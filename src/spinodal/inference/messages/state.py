@@ -1,4 +1,4 @@
-"""What a solver carries from one iteration to the next."""
+"""What message passing carries from one iteration to the next."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from ...model.priors.base import Moments
+from ...model.priors import Moments
 from ...pair import Pair
-from .data import Data
+from ..task import Task
 from .means import first_offsets
 
 
@@ -18,8 +18,7 @@ class State(NamedTuple):
     The means of X are to be divided by `scale` (one number for each atom), the variances by its square: the gauge's last word, applied
     when X is next read.
     `level` is the variance of y - omega that was used and `square` the measured one, per signal; `nonzeros` the expected number per atom;
-    `noise` the noise level now in use; `age` counts iterations since X was last forgotten; `slow` is how many of them cool slowly.
-    `learned` holds the parameters learned so far, if any are, and `offset` what the prior means contribute to Y (`offsets`).
+    `age` counts iterations since X was last forgotten. `offset` is what the prior means contribute to Y (`means`).
     """
 
     F: Moments
@@ -29,42 +28,32 @@ class State(NamedTuple):
     level: Any
     square: Any
     nonzeros: Any
-    noise: Any
     age: Any
-    slow: Any
-    learned: Any = None
     offset: Pair[Any] = Pair(None, None)
 
 
-def first_state(data: Data) -> State:
-    """F as its prior and F' say, X as its prior says, and no residual message yet (g = 0)."""
-    M, N, P = data.sizes
-    dtype = data.Y.dtype
+def first_state(task: Task, F: Moments | None = None, X: Moments | None = None) -> State:
+    """F as its prior and F' say, X as its prior says, unless others are given; no residual message yet (g = 0)."""
+    M, N, P = task.sizes
+    dtype = task.Y.dtype
     ones = jnp.ones(P, dtype)
     return State(
-        F=data.start,
-        X=unknown_signals(data),
+        F=task.start if F is None else F,
+        X=unknown_signals(task) if X is None else X,
         g=jnp.zeros((M, P), dtype),
         scale=jnp.ones(N, dtype),
         level=ones,
         square=ones,
         nonzeros=jnp.zeros(N, dtype),
-        noise=data.noise,
         age=jnp.asarray(0),
-        slow=jnp.asarray(0),
-        offset=first_offsets(data),
+        offset=first_offsets(task),
     )
 
 
-def unknown_signals(data: Data) -> Moments:
+def unknown_signals(task: Task) -> Moments:
     """X as its prior has it."""
-    _, N, P = data.sizes
-    return Moments(*(jnp.broadcast_to(jnp.asarray(value, data.Y.dtype), (N, P)) for value in data.prior.X.moments()))
-
-
-def data_power(data: Data) -> Any:
-    """Mean square of the observed entries of Y."""
-    return jnp.mean(data.Y**2) / jnp.mean(data.seen_by_signal)
+    _, N, P = task.sizes
+    return Moments(*(jnp.broadcast_to(jnp.asarray(value, task.Y.dtype), (N, P)) for value in task.prior.X.moments()))
 
 
 def rescaled(state: State) -> State:
@@ -76,3 +65,10 @@ def rescaled(state: State) -> State:
 def mix(old: Moments, new: Moments, step_size: Any) -> Moments:
     """Damped means and variances: a share `step_size` of the new ones."""
     return Moments(*(o + step_size * (n - o) for o, n in zip(old, new, strict=True)))
+
+
+def by_signal(state: State) -> State:
+    """Which arrays of a state have the signals as their last axis: the same tree, of truth values."""
+    no = State(*(None if value is None else False for value in state[:-1]), Pair(None, None))
+    offset = Pair(*(None if value is None else side == "X" for side, value in zip(("F", "X"), state.offset, strict=True)))
+    return no._replace(F=Moments(False, False), X=Moments(True, True), g=True, level=True, square=True, offset=offset)

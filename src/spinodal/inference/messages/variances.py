@@ -5,13 +5,16 @@ among the entries of a column of Y turns them into products with a vector, and s
 structure offers
 
 `prepare`    what is needed of F, computed once an iteration
-`average`    mean over the observed entries that share a variance
+`average`    mean over the observed entries of a signal (or of all)
+`share`      the channel's precisions, averaged over the entries that share one
 `spread`     the parts of Var[z]: from X (mean^2 c), from F (s mean^2), and from both (s c)
-`to_signals` precision of the message to X, and the part of it that is the echo of X in F, sum of s g^2
-`to_matrix`  the same for F, and the power of each row of X, which is summed along with it; additive over signals
+`to_signals` precision of the message to X, and the part of it that is the echo of X in F, sum of s g^2, each as two factors to multiply
+`terms`      what is to be summed over signals for the message to F: arrays and weights
+`products`   the same where the sums are matrix products, else None
+`to_matrix`  precision and echo of the message to F from those sums
 
-where `g2` is the measured square of g = (y - omega)/V and `inverse` is 1/V. `local` says whether a signal's variance depends on that
-signal alone.
+where `g2` is the measured square of g and `precision` the channel's, both averaged. `local` says whether a signal's variance depends on
+that signal alone, `separable` whether precisions have a factor for each atom and one for each signal.
 """
 
 from __future__ import annotations
@@ -19,40 +22,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
-from ...model.priors.base import Moments
-from .data import Data
-
-
-def over_atoms(*terms: tuple[Sequence[Any], Any]) -> list[Any]:
-    """Sums over atoms (rows) of arrays, one for each vector of weights. A term is (vectors of weights, array)."""
-    on_cpu = jax.default_backend() == "cpu"
-
-    def sums(weights: Sequence[Any], values: Any) -> list[Any]:
-        if len(weights) > 1:  # a product reads the array once, for all its weights
-            return list(jnp.stack(weights) @ values)
-        weighted = weights[0][:, None] * values
-        return [jnp.ones_like(weights[0]) @ weighted if on_cpu else jnp.sum(weighted, axis=0)]
-
-    return [total for weights, values in terms for total in sums(weights, values)]
-
-
-def over_signals(*terms: tuple[Any, Any]) -> list[Any]:
-    """Weighted sums over signals (columns). A term is (array, weights)."""
-    if jax.default_backend() == "cpu":
-        return [values @ weights for values, weights in terms]
-    # One reduction for all: accelerators then read every array once.
-    weighted = [values * weights for values, weights in terms]
-    zeros = [jnp.zeros((), values.dtype) for values in weighted]
-    return list(jax.lax.reduce(weighted, zeros, lambda left, right: [x + y for x, y in zip(left, right, strict=True)], (1,)))
-
-
-def power(X: Moments) -> Any:
-    """The sum of mean squares and variances of each row of X."""
-    ones = jnp.ones(X.mean.shape[1], X.mean.dtype)
-    return sum(over_signals((X.mean**2, ones), (X.variance, ones)))
+from ...model.priors import Moments
+from ..execution.linear import over_atoms
+from ..task import Task
 
 
 class Spread(NamedTuple):
@@ -61,14 +35,6 @@ class Spread(NamedTuple):
     X: Any
     F: Any
     both: Any
-
-
-class ToMatrix(NamedTuple):
-    """Precision of the message to F, the part of it that is its own echo, and the sum of mean squares and variances of each row of X."""
-
-    precision: Any
-    echo: Any
-    power: Any
 
 
 class Precision(NamedTuple):
@@ -88,15 +54,17 @@ class Squares(NamedTuple):
 class Scalar:
     """One variance for all: the paper's choice."""
 
-    local = False
+    local = separable = False
 
     @staticmethod
     def prepare(F: Moments) -> Squares:
         return Squares(jnp.mean(F.mean**2), jnp.mean(F.variance))
 
     @staticmethod
-    def average(data: Data, values: Any) -> Any:
-        return jnp.mean(values) / jnp.mean(data.seen_by_signal)
+    def average(task: Task, values: Any) -> Any:
+        return values if jnp.ndim(values) == 0 else jnp.mean(values) / jnp.mean(task.seen_by_signal)
+
+    share = average
 
     @staticmethod
     def spread(F: Squares, X: Moments) -> Spread:
@@ -104,30 +72,39 @@ class Scalar:
         return Spread(F.mean2 * c, F.variance * x2, F.variance * c)
 
     @staticmethod
-    def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
-        M, N, _ = data.sizes
-        rate = M / N * jnp.mean(data.seen_by_signal)
-        return Precision(rate * F.mean2 * inverse, rate * F.variance * g2)
+    def to_signals(task: Task, F: Squares, precision: Any, g2: Any) -> Precision:
+        M, N, _ = task.sizes
+        rate = M / N * jnp.mean(task.seen_by_signal)
+        return Precision((F.mean2, rate * precision), (F.variance, rate * g2))
 
     @staticmethod
-    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> ToMatrix:
-        _, N, P = data.sizes
-        rate = P / N * jnp.mean(data.seen_by_signal)
-        return ToMatrix(rate * jnp.mean(X.mean**2) * inverse, rate * jnp.mean(X.variance) * g2, power(X))
+    def terms(X: Moments, precision: Any, g2: Any) -> tuple[tuple[Any, Any], ...]:
+        return (X.mean**2, precision), (X.variance, g2)
+
+    @staticmethod
+    def products(task: Task, X: Moments, precision: Any, g2: Any) -> None:
+        return None
+
+    @staticmethod
+    def to_matrix(task: Task, sums: Sequence[Any]) -> Precision:
+        _, N, _ = task.sizes
+        return Precision(*(jnp.mean(total) / N * jnp.mean(task.seen_by_signal) for total in sums))
 
 
 class RowColumn:
     """A variance for each signal, and precisions that know each atom: the sums are products with a vector."""
 
-    local = True
+    local = separable = True
 
     @staticmethod
     def prepare(F: Moments) -> Squares:
         return Squares(jnp.mean(F.mean**2, axis=0), jnp.mean(F.variance, axis=0))
 
     @staticmethod
-    def average(data: Data, values: Any) -> Any:
-        return jnp.mean(values, axis=0) / data.seen_by_signal
+    def average(task: Task, values: Any) -> Any:
+        return values if jnp.ndim(values) < 2 else jnp.mean(values, axis=0) / task.seen_by_signal
+
+    share = average
 
     @staticmethod
     def spread(F: Squares, X: Moments) -> Spread:
@@ -136,41 +113,37 @@ class RowColumn:
         return Spread(from_X, from_F, from_both)
 
     @staticmethod
-    def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
-        M, N, _ = data.sizes
-        rate = M / N * data.seen_by_signal
-        return Precision(F.mean2[..., None] * (rate * inverse), F.variance[..., None] * (rate * g2))
+    def to_signals(task: Task, F: Squares, precision: Any, g2: Any) -> Precision:
+        M, N, _ = task.sizes
+        rate = M / N * task.seen_by_signal
+        return Precision((F.mean2[:, None], (rate * precision)[None]), (F.variance[:, None], (rate * g2)[None]))
 
     @staticmethod
-    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> ToMatrix:
-        return RowColumn.of_sums(data, over_signals(*RowColumn.terms(X, inverse, g2)))
+    def terms(X: Moments, precision: Any, g2: Any) -> tuple[tuple[Any, Any], ...]:
+        return (X.mean**2, precision), (X.variance, g2)
+
+    products = Scalar.products
 
     @staticmethod
-    def terms(X: Moments, inverse: Any, g2: Any) -> tuple[tuple[Any, Any], ...]:
-        """What is to be summed over signals for the message to F: arrays and weights."""
-        square, ones = X.mean**2, jnp.ones_like(inverse)
-        return (square, inverse), (X.variance, g2), (square + X.variance, ones)
-
-    @staticmethod
-    def of_sums(data: Data, sums: Sequence[Any]) -> ToMatrix:
-        """The message to F from those sums."""
-        precision, echo, power = sums
-        share = data.seen_by_row / data.sizes[1]
-        return ToMatrix(precision * share, echo * share, power)
+    def to_matrix(task: Task, sums: Sequence[Any]) -> Precision:
+        share = task.seen_by_row / task.sizes[1]
+        return Precision(*(total * share for total in sums))
 
 
 class Entry:
     """A variance for each entry of Y: exact sums, six more matrix products an iteration."""
 
-    local = True
+    local, separable = True, False
 
     @staticmethod
     def prepare(F: Moments) -> Squares:
         return Squares(F.mean**2, F.variance)
 
+    average = RowColumn.average
+
     @staticmethod
-    def average(data: Data, values: Any) -> Any:
-        return jnp.broadcast_to(RowColumn.average(data, values), data.Y.shape)
+    def share(task: Task, values: Any) -> Any:
+        return jnp.broadcast_to(values, task.Y.shape)
 
     @staticmethod
     def spread(F: Squares, X: Moments) -> Spread:
@@ -178,18 +151,22 @@ class Entry:
         return Spread(F.mean2 @ X.variance / N, F.variance @ X.mean**2 / N, F.variance @ X.variance / N)
 
     @staticmethod
-    def to_signals(data: Data, F: Squares, inverse: Any, g2: Any) -> Precision:
+    def to_signals(task: Task, F: Squares, precision: Any, g2: Any) -> Precision:
         N = F.mean2.shape[1]
-        return Precision(F.mean2.T @ _seen(data, inverse) / N, F.variance.T @ _seen(data, g2) / N)
+        return Precision(
+            (F.mean2.T @ task.seen(precision) / N, 1.0), (F.variance.T @ task.seen(jnp.broadcast_to(g2, task.Y.shape)) / N, 1.0)
+        )
 
     @staticmethod
-    def to_matrix(data: Data, X: Moments, inverse: Any, g2: Any) -> ToMatrix:
+    def terms(X: Moments, precision: Any, g2: Any) -> tuple[tuple[Any, Any], ...]:
+        return ()
+
+    @staticmethod
+    def products(task: Task, X: Moments, precision: Any, g2: Any) -> Precision:
         N = X.mean.shape[0]
-        return ToMatrix(_seen(data, inverse) @ (X.mean**2).T / N, _seen(data, g2) @ X.variance.T / N, power(X))
+        return Precision(task.seen(precision) @ (X.mean**2).T / N, task.seen(jnp.broadcast_to(g2, task.Y.shape)) @ X.variance.T / N)
 
-
-def _seen(data: Data, values: Any) -> Any:
-    return values if data.mask is None else values * data.mask
+    to_matrix = RowColumn.to_matrix  # never reached: there are products
 
 
 STRUCTURES: dict[str, Any] = {"scalar": Scalar, "row-column": RowColumn, "entry": Entry}

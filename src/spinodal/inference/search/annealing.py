@@ -1,66 +1,112 @@
-"""Noise on top of the known one, put there to melt a wrong state and taken away again to let a better one freeze.
+"""Variance on top of the channel's own, put there to melt a wrong state and taken away again to let a better one freeze.
 
-Without F' the iterations have to find the atoms by themselves. They do so at a noise level of a few tenths of the data's power, where
-estimates are soft enough to turn and sharp enough to pull: an epoch spends `slow` iterations there and then drops to the known level.
+Without F' the iterations have to find the atoms by themselves. They do so at a temperature of a few tenths of the power of z, where
+estimates are soft enough to turn and sharp enough to pull: an epoch spends `slow` iterations there and then drops to zero. For Gaussian
+noise, temperature is more noise; adding it to the input of the channel means the same for every channel.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ...model.priors.base import Moments
-from ..messages.data import Data
+from ...model.priors import Moments
+from ..loop.history import History, Tolerance
+from ..loop.quantile import median
 from ..messages.means import first_offsets, without_offsets
-from ..messages.state import State, data_power
+from ..solvers.base import Estimate, Solver
+from ..task import Task
+from .wrapper import Wrapper
 
-# Shares of the data's power: where the added noise starts, and where its slow fall ends.
+# Shares of the power of z: where the temperature starts, and where its slow fall ends.
 _HOT, _WARM = 0.6, 0.1
 # Iterations of slow cooling in the shortest epochs.
 SHORTEST = 40
-# The factor an iteration takes off the added noise once the slow fall has ended, in the shortest epochs and in longer ones: what is easy
+# The factor an iteration takes off the temperature once the slow fall has ended, in the shortest epochs and in longer ones: what is easy
 # is found with little care, and what is not needs more of it all the way down.
 _QUICK, _CAREFUL = 0.6, 0.9
-# Added noise above this share of a variance still matters.
+# A temperature above this share of a variance still matters.
 _COLD = 0.01
 # A first guess of F: its share of the prior's variance, and how much of it is random rather than taken from the data.
 _FIRST_VARIANCE, _RANDOM = 0.5, 0.3
 
 
-def heated(data: Data, state: State, slow: Any) -> State:
-    """The state at the start of an epoch with `slow` iterations of slow cooling; none if `slow` is zero."""
-    added = jnp.where(slow > 0, _HOT * data_power(data), 0)
-    return state._replace(noise=(data.noise + added).astype(data.Y.dtype), slow=jnp.asarray(slow, state.age.dtype))
+class Heat(NamedTuple):
+    """The solver's state, the temperature, how many iterations of the epoch cool slowly, and how many there were."""
+
+    inner: Any
+    temperature: Any
+    slow: Any
+    age: Any
 
 
-def cooled(data: Data, state: State) -> State:
-    """The noise level of the next iteration."""
-    slow = (_WARM / _HOT) ** (1 / jnp.maximum(state.slow, 1))
-    rate = jnp.where(state.age < state.slow, slow, jnp.where(is_quick(state), _QUICK, _CAREFUL))
-    return state._replace(noise=data.noise + rate.astype(data.Y.dtype) * (state.noise - data.noise))
+@dataclass(frozen=True)
+class Annealed(Wrapper):
+    """A solver whose temperature falls. `slow` is the number of slow iterations at the start; None for the shortest where nothing is known
+    of F, which then starts from a guess that the data suggest, and none where something is."""
+
+    inner: Solver
+    slow: int | None = None
+
+    def init(self, task: Task, key: Any, start: Any = None) -> Heat:
+        if start is None and task.from_scratch and key is not None:
+            start = Estimate(first_guess(task, key))
+            slow = SHORTEST if self.slow is None else self.slow
+        else:
+            slow = (self.slow or 0) if start is None else 0
+        return _heated(task, self.inner.init(task, key, start), slow)
+
+    def step(self, task: Task, state: Heat) -> Heat:
+        gentle = (_WARM / _HOT) ** (1 / jnp.maximum(state.slow, 1))
+        rate = jnp.where(state.age < state.slow, gentle, jnp.where(state.slow <= SHORTEST, _QUICK, _CAREFUL))
+        temperature = rate.astype(task.Y.dtype) * state.temperature
+        inner = self.inner.step(task._replace(temperature=temperature), state.inner)
+        return Heat(inner, temperature, state.slow, state.age + 1)
+
+    def finished(self, task: Task, state: Heat, history: History, tolerance: Tolerance) -> Any:
+        """Nothing settles while the temperature still matters.
+
+        In quick epochs a mean residual that no longer follows it down is that of signals which only a repair can help. Longer epochs have
+        patience.
+        """
+        given_up = (state.slow <= SHORTEST) & ~is_hot(state.temperature, history.residual) & (history.stuck <= tolerance.lately)
+        inner = self.inner.finished(self.inside(task, state), state.inner, history, tolerance)
+        return ~is_hot(state.temperature, history.level) & (inner | given_up)
+
+    def restart(self, task: Task, state: Heat, F: Moments, slow: Any) -> Heat:
+        return _heated(task, self.inner.restart(task, state.inner, F, slow), slow)
+
+    def inside(self, task: Task, state: Heat) -> Task:
+        return task._replace(temperature=state.temperature)
 
 
-def is_quick(state: State) -> Any:
-    """Whether the epoch is one of the shortest, or not annealed at all."""
-    return state.slow <= SHORTEST
+def _heated(task: Task, inner: Any, slow: Any) -> Heat:
+    temperature = jnp.where(jnp.asarray(slow) > 0, _HOT * task.power, 0).astype(task.Y.dtype)
+    return Heat(inner, temperature, jnp.asarray(slow), jnp.asarray(0))
 
 
-def is_hot(data: Data, state: State, level: Any) -> Any:
-    """Whether the added noise still matters beside a variance level."""
-    return state.noise - data.noise > _COLD * level
+def is_hot(temperature: Any, level: Any) -> Any:
+    """Whether the temperature still matters beside a variance level."""
+    return temperature > _COLD * level
 
 
-def first_guess(data: Data, key: Any) -> Moments:
+def too_hot_to_learn(task: Task, level: Any) -> Any:
+    """Whether the temperature hides what the typical signal says."""
+    return is_hot(task.temperature, median(level))
+
+
+def first_guess(task: Task, key: Any) -> Moments:
     """F to start from where nothing is known of it: columns of Y, which hold a few atoms each, with something random added."""
-    M, N, P = data.sizes
+    M, N, P = task.sizes
     which, noise = jax.random.split(key)
     # One column from each of N equal parts of Y: distinct where there are enough, and no sorting, which is slow to compile.
-    place = (jnp.arange(N) + jax.random.uniform(which, (N,), data.Y.dtype)) * (P / N)
-    columns = without_offsets(first_offsets(data), data.Y)[:, jnp.clip(place.astype(int), 0, P - 1)]
-    guess = _normalised(columns) + _RANDOM * jax.random.normal(noise, (M, N), data.Y.dtype)
-    mean, variance = data.start
+    place = (jnp.arange(N) + jax.random.uniform(which, (N,), task.Y.dtype)) * (P / N)
+    columns = without_offsets(first_offsets(task), task.Y)[:, jnp.clip(place.astype(int), 0, P - 1)]
+    guess = _normalised(columns) + _RANDOM * jax.random.normal(noise, (M, N), task.Y.dtype)
+    mean, variance = task.start
     return Moments(mean + jnp.sqrt(variance) * _normalised(guess), _FIRST_VARIANCE * variance)
 
 

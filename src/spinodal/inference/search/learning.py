@@ -1,120 +1,135 @@
 """Parameters learned on the way: the noise variance, density, mean and variance of the slab of X, and eta (expectation maximisation).
 
-The density is the expected share of nonzeros, the slab's mean and variance are those of the expected nonzeros. The noise variance is moved
-until the measured residuals of the typical signal have the size the model says they should: in the regimes of interest all variances are
+The density is the expected share of nonzeros, the slab's mean and variance are those of the expected nonzeros. The noise is moved until
+the measured residuals of the typical signal have the size the model says they should: in the regimes of interest all variances are
 proportional to it, and the usual EM step would hardly move.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
-from ...model.knowledge import Hint
+from ...errors import check_choice
+from ...model.model import Model
+from ...model.priors import Moments
+from ...pair import Pair
+from ..loop.history import History, Tolerance
 from ..loop.quantile import median
-from ..messages.data import Data
-from ..messages.state import State, data_power
-from .annealing import is_hot
+from ..messages.update import COUNT_EVERY
+from ..solvers.base import Solver, model_of
+from ..task import Task
+from .annealing import too_hot_to_learn
+from .wrapper import Wrapper
 
-LEARNABLE = ("noise", "rho", "mean", "variance", "eta")
+# Names of what can be learned, and of the parameters of the prior of X that they are.
+LEARNABLE = ("noise_variance", "density", "slab_mean", "slab_variance", "eta")
+_OF_SLAB = {"density": "rho", "slab_mean": "mean", "slab_variance": "variance"}
 # A step changes these by at most these factors.
-_FASTEST = {"noise": 2.0, "rho": 1.2, "variance": 1.2, "eta": 1.2}
+_FASTEST = {"noise_variance": 2.0, "density": 1.2, "slab_variance": 1.2, "eta": 1.2}
 # The density stays away from 0 and 1, where it could not come back from.
 _LEAST = 1e-4
-
-
 # Most power that signals can be learned to have, in units of the data's.
 _LOUDEST = 10.0
-_SLAB = ("rho", "mean", "variance")
-
-
-class Parameters(NamedTuple):
-    """The noise variance; the density, mean and variance of the slab of X, None where the prior has no such parameter; eta, None without
-    F'."""
-
-    noise: Any
-    rho: Any = None
-    mean: Any = None
-    variance: Any = None
-    eta: Any = None
+# Learned parameters may still move by this many tolerances a step: hard signals that never settle keep them moving a little.
+_RESTLESS = 30
 
 
 class Learned(NamedTuple):
-    """The parameters learned so far, and the largest relative change of one in the last step."""
+    """The solver's state, the parameters learned so far, by name, the largest relative change of one in the last step, and the number of
+    iterations since X was last forgotten."""
 
-    values: Parameters
+    inner: Any
+    values: dict[str, Any]
     drift: Any
+    age: Any
 
 
-def nothing_learned(data: Data) -> Learned:
-    return Learned(parameters(data), jnp.asarray(jnp.inf, data.Y.dtype))
+@dataclass(frozen=True)
+class Learning(Wrapper):
+    """A solver that learns some parameters on the way, from the given ones on."""
+
+    inner: Solver
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            check_choice("learn", name, LEARNABLE)
+
+    def init(self, task: Task, key: Any, start: Any = None) -> Learned:
+        values = {name: jnp.asarray(value, task.Y.dtype) for name, value in parameters(model_of(task)).items() if name in self.names}
+        return Learned(self.inner.init(task, key, start), values, jnp.asarray(jnp.inf, task.Y.dtype), jnp.asarray(0))
+
+    def inside(self, task: Task, state: Learned) -> Task:
+        model = with_parameters(model_of(task), state.values)
+        return task.with_model(model.prior, model.channel, model.knowledge)
+
+    def step(self, task: Task, state: Learned) -> Learned:
+        inside = self.inside(task, state)
+        inner = self.inner.step(inside, state.inner)
+        ready = (state.age % COUNT_EVERY == 0) & ~too_hot_to_learn(inside, self.inner.measure(inside, inner).level)
+        values, drift = jax.lax.cond(ready, lambda: _better(inside, self.inner, inner, state), lambda: (state.values, state.drift))
+        return Learned(inner, values, drift, state.age + 1)
+
+    def restart(self, task: Task, state: Learned, F: Moments, slow: Any) -> Learned:
+        return super().restart(task, state, F, slow)._replace(age=jnp.zeros_like(state.age))
+
+    def finished(self, task: Task, state: Learned, history: History, tolerance: Tolerance) -> Any:
+        still = jnp.minimum(state.drift, 1) / _RESTLESS <= tolerance.mean
+        return super().finished(task, state, history, tolerance) & still
+
+    def learned(self, task: Task, state: Learned) -> Task:
+        return self.inside(task, state)
 
 
-def parameters(data: Data) -> Parameters:
-    """The parameters in use."""
-    own = {name: getattr(data.prior.X, name, None) for name in _SLAB}
-    slab = {name: None if value is None else jnp.asarray(value, data.Y.dtype) for name, value in own.items()}
-    return Parameters(data.noise, **slab, eta=None if data.side is None else 1 / data.side[0])
+def parameters(model: Model) -> dict[str, Any]:
+    """The parameters of a model that can be learned, by name; those that it does not have are left out."""
+    own = {name: getattr(model.prior.X, field, None) for name, field in _OF_SLAB.items()}
+    values = {"noise_variance": model.noise_variance, **own, "eta": getattr(model.knowledge, "eta", None)}
+    fixed = model.knowledge.fixed or not hasattr(model.knowledge, "replace") or "eta" not in vars(model.knowledge)
+    return {name: value for name, value in values.items() if value is not None and not (name == "eta" and fixed)}
 
 
-def informed(data: Data, state: State) -> Data:
-    """The data with the parameters learned so far in place of the given ones."""
-    if state.learned is None:
-        return data
-    slab = {name: getattr(state.learned.values, name) for name in _SLAB if getattr(state.learned.values, name) is not None}
-    data = data._replace(noise=state.learned.values.noise, prior=data.prior._replace(X=data.prior.X.replace(**slab)))
-    if data.centre.X is not None:
-        mean = jnp.asarray(data.prior.X.moments().mean, data.Y.dtype)
-        data = data._replace(centre=data.centre._replace(X=mean))
-    if data.side is not None:
-        side = Hint(state.learned.values.eta).message(hint(data))
-        data = data._replace(side=side, start=data.prior.F.posterior(*side))
-    return data
+def with_parameters(model: Model, values: dict[str, Any]) -> Model:
+    """The model with these parameters in the place of its own."""
+    slab = {field: values[name] for name, field in _OF_SLAB.items() if name in values}
+    prior = model.prior._replace(X=model.prior.X.replace(**slab)) if slab else model.prior
+    channel = model.channel.replace(variance=values["noise_variance"]) if "noise_variance" in values else model.channel
+    knowledge = model.knowledge.replace(eta=values["eta"]) if "eta" in values else model.knowledge
+    return Model(Pair(*prior), channel, knowledge)
 
 
-def hint(data: Data) -> Any:
-    """F' itself, from the message it sends."""
-    assert data.side is not None
-    eta = 1 / data.side[0]
-    return data.side[1] * eta / jnp.sqrt(1 + eta)
-
-
-def learn(names: tuple[str, ...], data: Data, state: State, power: Any, now: Any) -> State:
-    """The state with better parameters, where the iteration counted nonzeros (`now`) and the noise level has come down.
-
-    `power` is the sum of squares and variances of each row of X.
-    """
-    M, N, P = data.sizes
-    old = state.learned.values
-    new = {}
-    if "noise" in names:
+def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dict[str, Any], Any]:
+    """Better values after an iteration that counted nonzeros at a low temperature; and how far they moved, relatively, at most."""
+    M, N, P = task.sizes
+    measured, estimate = solver.measure(task, inner), solver.estimate(task, inner)
+    old, new = state.values, {}
+    nonzeros = jnp.maximum(jnp.sum(estimate.nonzeros), 1)
+    if "noise_variance" in old:
         # The median of a chi-square mean of M terms is 1 - 2/(3 M).
-        ratio = median(state.square / state.level) / (1 - 2 / (3 * M * jnp.mean(data.seen_by_signal) + 2))
-        new["noise"] = jnp.maximum(old.noise * ratio, data.rounding)
-    nonzeros = jnp.maximum(jnp.sum(state.nonzeros), 1)
-    if "rho" in names:
-        new["rho"] = jnp.clip(nonzeros / (N * P), _LEAST, 1 - _LEAST)
-    mean = old.mean
-    if "mean" in names:
-        new["mean"] = mean = jnp.sum(jnp.sum(state.X.mean, axis=1) / state.scale) / nonzeros
-    if "variance" in names:
-        new["variance"] = jnp.sum(power) / nonzeros - (0 if mean is None else mean**2)
-    if "eta" in names and data.side is not None:
-        apart = jnp.sqrt(1 + old.eta) * hint(data) - state.F.mean
-        new["eta"] = jnp.mean(apart**2 + state.F.variance)
-    # No noise above the data's power, and no signals far above it: where the model does not fit, estimates could run away.
-    power_of_data = data_power(data)
-    if "noise" in new:
-        new["noise"] = jnp.minimum(new["noise"], power_of_data)
-    if "variance" in new:
-        density = new.get("rho", 1 if old.rho is None else old.rho)
-        new["variance"] = jnp.minimum(new["variance"], _LOUDEST * power_of_data / (density * data.prior.F.second_moment()))
+        ratio = median(measured.square / measured.level) / (1 - 2 / (3 * M * jnp.mean(task.seen_by_signal) + 2))
+        new["noise_variance"] = jnp.clip(old["noise_variance"] * ratio, task.rounding, task.power)
+    if "density" in old:
+        new["density"] = jnp.clip(nonzeros / (N * P), _LEAST, 1 - _LEAST)
+    mean = parameters(model_of(task)).get("slab_mean", 0.0)
+    if "slab_mean" in old:
+        new["slab_mean"] = mean = jnp.sum(estimate.X.mean) / nonzeros
+    if "slab_variance" in old:
+        power = jnp.sum(estimate.X.mean**2 + estimate.X.variance)
+        density = new.get("density", task.prior.X.density())
+        # No signals far above the power of the data: where the model does not fit, estimates could run away.
+        loudest = _LOUDEST * task.power / ((1.0 if density is None else density) * task.prior.F.second_moment())
+        new["slab_variance"] = jnp.minimum(power / nonzeros - mean**2, loudest)
+    if "eta" in old:
+        apart = jnp.sqrt(1 + old["eta"]) * task.given - estimate.F.mean
+        new["eta"] = jnp.mean(apart**2 + estimate.F.variance)
     for name, factor in _FASTEST.items():
         if name in new:
-            new[name] = jnp.clip(new[name], getattr(old, name) / factor, getattr(old, name) * factor)
-    now &= ~is_hot(data, state, median(state.level)) & (nonzeros > 1)
-    accepted = {name: jnp.where(now & jnp.isfinite(value), value, getattr(old, name)).astype(data.Y.dtype) for name, value in new.items()}
-    moved = [jnp.abs(accepted[name] / getattr(old, name) - 1) for name in _FASTEST if name in accepted]
-    drift = jnp.where(now, jnp.max(jnp.stack(moved)), state.learned.drift) if moved else jnp.zeros_like(state.learned.drift)
-    return state._replace(learned=Learned(old._replace(**accepted), drift))
+            new[name] = jnp.clip(new[name], old[name] / factor, old[name] * factor)
+    accepted = {name: jnp.where((nonzeros > 1) & jnp.isfinite(value), value, old[name]).astype(task.Y.dtype) for name, value in new.items()}
+    moved = [jnp.abs(accepted[name] / old[name] - 1) for name in _FASTEST if name in accepted]
+    drift = jnp.max(jnp.stack(moved)) if moved else jnp.zeros_like(state.drift)
+    return {**old, **accepted}, drift

@@ -14,15 +14,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..messages.data import Data
 from ..messages.gauge import gauge_step, has_gauge
-from ..messages.state import State, rescaled
-from ..messages.update import counts_now, free_entropy, update
-from .options import Plain
+from ..messages.state import State
+from ..messages.update import counts_now, update
+from ..task import Task
+from .amp import AMP
 
 
 @dataclass(frozen=True)
-class BiGAMP(Plain):
+class BiGAMP(AMP):
     """Message passing for X and F by turns. The options are those of AMP.
 
     Examples:
@@ -33,15 +33,10 @@ class BiGAMP(Plain):
         'converged'
     """
 
-    gauge: bool = True
-
-    def step(self, data: Data, state: State, step_size: Any) -> State:
-        new, power = update(self.rules, data, state, step_size)
+    def _step(self, task: Task, state: State, step_size: Any) -> State:
+        new, power = update(self.rules, task, state, step_size)
         for_X = state.age % 2 == 0
         only_X = new._replace(F=state.F)
         only_F = new._replace(X=state.X, scale=state.scale, nonzeros=state.nonzeros)
         chosen = jax.tree.map(lambda x, f: jnp.where(for_X, x, f), only_X, only_F)
-        return gauge_step(data, chosen, power, counts_now(state) & for_X) if self.gauge and has_gauge(data) else chosen
-
-    def cost(self, data: Data, state: State) -> Any:
-        return -free_entropy(self.rules, data, rescaled(state))
+        return gauge_step(task, chosen, power, counts_now(state) & for_X) if self.gauge and has_gauge(task) else chosen

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...errors import InputError, check_nonnegative
-from ...model.model import Problem
+from ...model.model import Model
 from ...model.sampling import Observed
 from ...pair import Pair
-from ..loop.iterate import Trace
+from ..solution import Solution, Status, Trace
 
 # Without noise l1 minimization is basis pursuit, the limit of a vanishing penalty; this share of the largest useful penalty stands for it.
 _VANISHING = 1e-7
@@ -42,21 +43,8 @@ class Lasso:
         if self.penalty is not None:
             check_nonnegative("penalty", self.penalty)
 
-    def estimate(self, observed: Observed, problem: Problem) -> Any:
-        """The signals, as `solve` returns them, from observed arrays with a leading axis.
-
-        Examples:
-            >>> import numpy as np
-            >>> import spinodal as sp
-            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
-            >>> instance = sp.sample(problem, 20, seed=1)
-
-            A leading axis for the batch, as `solve` passes it:
-
-            >>> observed = sp.Observed(instance.observed.Y[None], instance.observed.F_prime[None], None)
-            >>> sp.Lasso().estimate(observed, problem).mean.X.shape
-            (1, 20, 120)
-        """
+    def solve(self, observed: Observed, models: Sequence[Model], N: int) -> Solution:
+        """The signals, from observed arrays with a leading axis and a model, or one for each."""
         try:
             from sklearn.linear_model import LassoLars
         except ImportError:
@@ -65,20 +53,21 @@ class Lasso:
             raise InputError("the solver Lasso needs F_prime, but eta = inf was given.")
         if observed.mask is not None:
             raise InputError("the solver Lasso needs every entry of Y, but a mask was given.")
-        shrink, left = nominal(problem)
-        F, Y = observed.F_prime * shrink, observed.Y
-        N = F.shape[-1]
-        X = np.zeros((Y.shape[0], N, Y.shape[-1]))
-        for k in range(Y.shape[0]):
+        Y = observed.Y
+        each = [models[k % len(models)] for k in range(len(Y))]
+        shrink, left = (np.reshape(values, (-1, 1, 1)) for values in zip(*map(nominal, each), strict=True))
+        F = observed.F_prime * shrink
+        X = np.zeros((len(Y), N, Y.shape[-1]))
+        for k, model in enumerate(each):
             A = np.asarray(F[k], dtype=float) / np.sqrt(N)
             largest = np.abs(A.T @ Y[k]).max()
-            universal = np.sqrt(2 * float(problem.noise_variance) * np.log(max(N, 2)) * np.mean(np.sum(A**2, axis=0)))
+            universal = np.sqrt(2 * float(model.noise_variance) * np.log(max(N, 2)) * np.mean(np.sum(A**2, axis=0)))
             weight = self.penalty if self.penalty is not None else max(universal, _VANISHING * largest)
             if largest > 0:
-                model = LassoLars(alpha=weight / A.shape[0], fit_intercept=False, precompute=True, max_iter=4 * A.shape[0])
-                X[k] = np.atleast_2d(model.fit(A, Y[k]).coef_).T
-        spread = float(problem.prior.X.moments().variance)
-        return baseline(Pair(F, X), Pair(np.full_like(F, left), np.full_like(X, spread)), Y, "converged")
+                regression = LassoLars(alpha=weight / A.shape[0], fit_intercept=False, precompute=True, max_iter=4 * A.shape[0])
+                X[k] = np.atleast_2d(regression.fit(A, Y[k]).coef_).T
+        spread = np.reshape([float(model.prior.X.moments().variance) for model in each], (-1, 1, 1))
+        return baseline(Pair(F, X), Pair(np.broadcast_to(left, F.shape), np.broadcast_to(spread, X.shape)), Y, each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,27 +86,15 @@ class Oracle:
 
     truth: Pair[Any]
 
-    def estimate(self, observed: Observed, problem: Problem) -> Any:
-        """The signals given the truth, as `solve` returns them, from observed arrays with a leading axis.
-
-        Examples:
-            >>> import spinodal as sp
-            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
-            >>> instance = sp.sample(problem, 20, seed=1)
-
-            A leading axis for the batch, as `solve` passes it:
-
-            >>> observed = sp.Observed(instance.observed.Y[None], instance.observed.F_prime[None], None)
-            >>> sp.Oracle(instance.truth).estimate(observed, problem).mean.X.shape
-            (1, 20, 120)
-        """
+    def solve(self, observed: Observed, models: Sequence[Model], N: int) -> Solution:
+        """The signals given the truth, from observed arrays with a leading axis and a model, or one for each."""
         F, X0 = (np.asarray(value, dtype=float) for value in self.truth)
         if F.ndim == 2:
             F, X0 = F[None], X0[None]
-        slab = float(getattr(problem.prior.X, "variance", 1.0))
-        noise = max(float(problem.noise_variance), np.finfo(float).tiny)
+        each = [models[k % len(models)] for k in range(len(X0))]
         X, variance = np.zeros_like(X0), np.zeros_like(X0)
-        for k in range(X0.shape[0]):
+        for k, model in enumerate(each):
+            slab, noise = float(getattr(model.prior.X, "variance", 1.0)), max(float(model.noise_variance), np.finfo(float).tiny)
             A = F[k] / np.sqrt(F.shape[-1])
             for signal in range(X0.shape[-1]):
                 seen = slice(None) if observed.mask is None else observed.mask[k][:, signal]
@@ -126,22 +103,22 @@ class Oracle:
                 covariance = np.linalg.inv(B.T @ B / noise + np.eye(int(on.sum())) / slab)
                 X[k][on, signal] = covariance @ (B.T @ observed.Y[k][seen, signal]) / noise
                 variance[k][on, signal] = np.diag(covariance)
-        return baseline(Pair(F, X), Pair(np.zeros_like(F), variance), observed.Y, "converged")
+        return baseline(Pair(F, X), Pair(np.zeros_like(F), variance), observed.Y, each)
 
 
-def nominal(problem: Problem) -> tuple[float, float]:
+def nominal(model: Model) -> tuple[float, float]:
     """Factor from F' to the mean of F given F' (for a Gaussian of unit power), and its variance."""
-    eta = float(problem.eta)
-    power = float(problem.prior.F.second_moment())
+    eta = float(model.eta)
+    power = float(model.prior.F.second_moment())
     return np.sqrt(1 + eta) * power / (power + eta), power * eta / (power + eta)
 
 
-def baseline(mean: Pair[Any], variance: Pair[Any], Y: np.ndarray, status: str) -> Any:
+def baseline(mean: Pair[Any], variance: Pair[Any], Y: np.ndarray, models: list[Model]) -> Solution:
     """A Solution of a method that has no iterations of ours to report."""
-    from ..api import Solution
-
     size, N = Y.shape[0], mean.F.shape[-1]
     residual = np.nanmean((Y - mean.F @ mean.X / np.sqrt(N)) ** 2, axis=(1, 2))
     empty = np.zeros((size, 0))
+    status, reason = (np.array([value] * size, dtype=object) for value in (Status.CONVERGED, "the method has no iterations of ours"))
     unknown = np.full(size, -np.inf)  # no free entropy: ranks below anything that has one
-    return Solution(mean, variance, np.full(size, status), np.zeros(size, int), residual, unknown, Trace(empty, empty, empty, empty))
+    trace = Trace(empty, empty, empty, empty)
+    return Solution(mean, variance, status, reason, np.zeros(size, int), residual, unknown, trace, models)

@@ -6,18 +6,13 @@ F stays at what its prior and F' say. With eta = 0 this is AMP for compressed se
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ..messages.data import Data
-from ..messages.state import State
-from ..messages.update import Learns, free_entropy, update
-from .options import Plain
-
-SIGNALS_ONLY = Learns(F=False, X=True)
+from ..messages.update import Rules
+from .amp import AMP
 
 
 @dataclass(frozen=True)
-class MUAMP(Plain):
+class MUAMP(AMP):
     """Message passing for the signals, F fixed at its mean and variance given F'. The options are those of AMP.
 
     Examples:
@@ -30,8 +25,8 @@ class MUAMP(Plain):
         True
     """
 
-    def step(self, data: Data, state: State, step_size: Any) -> State:
-        return update(self.rules, data, state, step_size, SIGNALS_ONLY)[0]
+    gauge: bool = False
 
-    def cost(self, data: Data, state: State) -> Any:
-        return -free_entropy(self.rules, data, state, SIGNALS_ONLY)
+    @property
+    def rules(self) -> Rules:
+        return super().rules._replace(learns_F=False)

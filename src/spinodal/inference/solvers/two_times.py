@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from ...model.priors.base import Moments
+from ...model.priors import Moments
 from ...pair import Pair
-from ..messages.data import Data
 from ..messages.state import unknown_signals
+from ..task import Task
 
 
 class Times(NamedTuple):
@@ -28,25 +28,24 @@ class Times(NamedTuple):
     g: Any
 
 
-def begin(data: Data) -> Times:
+def begin(task: Task) -> Times:
     """F as its prior and F' say, X as its prior says; nothing has been sent yet (g = 0)."""
-    F, X = data.start, unknown_signals(data)
-    return Times(F, X, Pair(F.mean, X.mean), jnp.zeros_like(data.Y))
+    F, X = task.start, unknown_signals(task)
+    return Times(F, X, Pair(F.mean, X.mean), jnp.zeros_like(task.Y))
 
 
-def step(data: Data, now: Times) -> Times:
+def step(task: Task, now: Times) -> Times:
     """One iteration: what belief propagation does, up to terms that vanish with N."""
     (F, s), (X, c), before, last = now
-    N = data.sizes[1]
-    root = jnp.sqrt(1.0 * N).astype(data.Y.dtype)
-    seen = 1.0 if data.mask is None else data.mask
-    variance = data.noise + (F**2 @ c + s @ (X**2 + c)) / N
+    N = task.sizes[1]
+    root = jnp.sqrt(1.0 * N).astype(task.Y.dtype)
+    variance = (F**2 @ c + s @ (X**2 + c)) / N
     echo = (F * before.F) @ c + s @ (X * before.X)
-    g = (data.Y - F @ X / root + echo / N * last) / variance * seen
+    g, precision = (task.seen(value) for value in task.channel.output(task.Y, F @ X / root - echo / N * last, variance))
     both = g * last / N
-    to_X = (F**2).T @ (seen / variance) / N
-    to_F = (seen / variance) @ (X**2).T / N
-    new_X = data.prior.X.posterior(to_X, F.T @ g / root + to_X * X - s.T @ both * before.X)
-    new_F = data.matrix_posterior(to_F, g @ X.T / root + to_F * F - both @ c.T * before.F)
+    to_X = (F**2).T @ precision / N
+    to_F = precision @ (X**2).T / N
+    new_X = task.prior.X.posterior(to_X, F.T @ g / root + to_X * X - s.T @ both * before.X)
+    new_F = task.matrix_posterior(to_F, g @ X.T / root + to_F * F - both @ c.T * before.F)
     spread = jnp.broadcast_to(new_F.variance, F.shape)
     return Times(Moments(new_F.mean, spread), new_X, Pair(F, X), g)

@@ -17,6 +17,9 @@ import jax.numpy as jnp
 
 from ..parametric import Parametric
 
+# Entries drawn to see what a measurement is worth, and the share of the power of z that is left unknown then.
+_PROBES, _ALMOST_KNOWN = 1000, 1e-4
+
 
 class Output(NamedTuple):
     """What an entry of Y says about its z: the slope g of log Z in the mean of z, and the precision -dg/dw."""
@@ -95,3 +98,35 @@ class Channel(Parametric):
             1e-20
         """
         return self
+
+    def input_power(self, measured: Any, expected: Any) -> Any:
+        """The power of z, from the mean square of the observed entries of Y and what the priors say it is.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).input_power(2.0, 1.0)  # noise included: it is for orientation only
+            2.0
+        """
+        return expected
+
+    def noise_scale(self, power: Any) -> Any:
+        """The variance of Gaussian noise that a measurement of a z of this power is worth, about: the inverse of its Fisher information.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).noise_scale(1.0)
+            0.1
+        """
+        for_z, for_y = jax.random.split(jax.random.key(0))
+        z = jnp.sqrt(jnp.asarray(power)) * jax.random.normal(for_z, (_PROBES,), jnp.result_type(power, jnp.float32))
+        return 1 / jnp.mean(self.output(self.sample(for_y, z).astype(z.dtype), z, _ALMOST_KNOWN * power).precision)
+
+    def predicted(self, z: Any) -> Any:
+        """The y to expect for a known z: z itself where the noise has no mean, which is what residuals are taken from.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).predicted(2.0)
+            2.0
+        """
+        return z

@@ -94,6 +94,8 @@ class Prior(Parametric):
         """
         raise TypeError(f"{type(self).__name__} must define sample(key, shape).")
 
+    elementary = False  # whether `posterior_and_odds` is made of arithmetic, exp, log and sqrt alone, which any kernel has
+
     # ---- derived from log_partition; overridden where float64 or speed asks for it
 
     def posterior(self, a: Any, b: Any) -> Moments:
@@ -138,6 +140,21 @@ class Prior(Parametric):
         density = self.density()
         shape = jnp.broadcast_shapes(jnp.shape(a), jnp.shape(b))
         return jnp.ones(shape) if density is None else -jnp.expm1(jnp.minimum(jnp.log1p(-density) - self.log_partition(a, b), 0))
+
+    def posterior_and_odds(self, a: Any, b: Any) -> tuple[Moments, Any]:
+        """`posterior`, and (1 - p)/p for the probability p that the entry is not zero: what an iteration needs of an entry.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> _, against = sp.GaussBernoulli(0.1).posterior_and_odds(10.0, 8.0)
+            >>> print(f"{1 / (1 + float(against)):.3f}")
+            0.381
+        """
+        posterior = self.posterior(a, b)
+        if self.density() is None:
+            return posterior, jnp.zeros_like(posterior.mean)
+        probability = self.slab_probability(a, b)
+        return posterior, (1 - probability) / probability
 
     def log_evidence(self, a: Any, u: Any) -> Any:
         """log of the density of u = b/sqrt(a), up to log sqrt(2 pi).

@@ -11,7 +11,6 @@ import numpy as np
 
 from ...errors import InputError, check, check_finite, check_nonnegative, check_positive
 from .base import Averages, Moments, Prior, Support
-from .exponential import exp
 
 # A Gaussian is cut this many standard deviations from its mean: its mass beyond is below 1e-30.
 _GAUSSIAN_SPAN = 12.0
@@ -87,6 +86,8 @@ class GaussBernoulli(Prior):
     mean: Any = 0.0
     variance: Any = 1.0
 
+    elementary = True
+
     def __post_init__(self) -> None:
         check("rho", self.rho, 0.0, 1.0, low_open=True, high_open=True)
         check_finite("mean", self.mean)
@@ -117,7 +118,7 @@ class GaussBernoulli(Prior):
     @staticmethod
     def _bounded_exp(exponent: Any) -> Any:
         """exp, at most the root of the largest number, so that the odds stay finite."""
-        return exp(jnp.minimum(exponent, float(np.log(np.finfo(jnp.result_type(exponent)).max)) / 2))
+        return jnp.exp(jnp.minimum(exponent, float(np.log(np.finfo(jnp.result_type(exponent)).max)) / 2))
 
     def slab_probability(self, a: Any, b: Any) -> Any:
         return 1 / (1 + self._odds_against(a, b))
@@ -126,37 +127,11 @@ class GaussBernoulli(Prior):
         return self.posterior_and_odds(a, b)[0]
 
     def posterior_and_odds(self, a: Any, b: Any) -> tuple[Moments, Any]:
-        """`posterior`, and (1 - p)/p for the probability p that the entry is not zero.
-
-        The odds and the mean end with a root and a division, which compilers do not do twice: the variance needs them and no b.
-
-        Examples:
-            >>> import spinodal as sp
-            >>> _, against = sp.GaussBernoulli(0.1).posterior_and_odds(10.0, 8.0)
-            >>> print(f"{1 / (1 + float(against)):.3f}")
-            0.381
-        """
+        # The odds and the mean end with a root and a division, which compilers do not do twice: the variance needs them and no b.
         against = self._odds_against(a, b)
         value, whole = self.mean + self.variance * b, (1 + a * self.variance) * (1 + against)
         mean = value / whole
         return Moments(mean, self.variance / whole + against * mean * mean), against
-
-    def posterior_and_slab(self, a: Any, b: Any) -> tuple[Moments, Any]:
-        """`posterior` and `slab_probability` with one root, one exponential and one division: all else is quick in double precision.
-
-        Examples:
-            >>> import spinodal as sp
-            >>> _, slab = sp.GaussBernoulli(0.1).posterior_and_slab(10.0, 8.0)
-            >>> print(f"{float(slab):.3f}")
-            0.381
-        """
-        spread = 1 + a * self.variance
-        root = jax.lax.rsqrt(spread)
-        shrink = root**2
-        exponent = ((a * self.mean**2 - b**2 * self.variance) / 2 - b * self.mean) * shrink
-        against = (1 - self.rho) / self.rho * (root * spread) * self._bounded_exp(exponent)
-        p, value = 1 / (1 + against), (self.mean + self.variance * b) * shrink
-        return Moments(p * value, p * (self.variance * shrink + against * p * value**2)), p
 
     def sample(self, key: Any, shape: tuple[int, ...]) -> Any:
         which, value = jax.random.split(key)

@@ -1,0 +1,159 @@
+"""One solve of a group of instances: the search, driven from the host, with its progress, checkpoints and placement on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...model.model import Model
+from ...model.sampling import Observed
+from ...pair import Pair
+from ..loop.history import Tolerance
+from ..loop.iterate import RECORDED, Run
+from ..search.search import Engine, Place, Search, search
+from ..solution import Trace
+from ..solvers.base import Estimate
+from . import batch
+from .batch import Conclusion, Plan, Verdict
+from .checkpoint import Checkpoint
+from .sharding import Placement, gathered
+
+# Iterations between two calls of a progress callback.
+_PROGRESS_STRIDE = 10
+# Whoever watches is shown every iteration at first, then one each time their number has grown by this share, or by so many.
+_WATCHED_SHARE, _WATCHED_MOST = 0.1, 20
+
+
+class Wishes(NamedTuple):
+    """How long to go on, what surrounds the solver, and who is told."""
+
+    max_iterations: int
+    tolerance: float
+    search: Search
+    strong: bool
+    progress: Callable[[str, int, float], None] | None = None
+    watch: Callable[[int, Pair[Any]], None] | None = None
+
+
+class Outcome(NamedTuple):
+    """The conclusion and, where somebody looked, the verdict on every instance; iterations and traces. NumPy arrays."""
+
+    conclusion: Conclusion
+    verdict: Verdict | None
+    lost: np.ndarray
+    iterations: np.ndarray
+    trace: Trace
+
+
+class Recorder:
+    """The traces of all calls, joined."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[np.ndarray, np.ndarray, Trace]] = []
+
+    def add(self, run: Run) -> None:
+        begun, end = np.asarray(run.begun), np.asarray(run.iteration)
+        longest = int(np.max(end - begun))
+        if longest:
+            self.parts.append((begun, end, Trace(*(np.asarray(values)[:, :longest] for values in run.trace))))
+
+    def joined(self, size: int) -> Trace:
+        """All traces, NaN where a run had ended."""
+        length = max((int(end.max()) for _, end, _ in self.parts), default=0)
+        whole = np.full((4, size, length), np.nan)
+        for begun, end, part in self.parts:
+            for k in range(size):
+                whole[:, k, begun[k] : end[k]] = [values[k, : end[k] - begun[k]] for values in part]
+        return Trace(*whole)
+
+
+def solve_group(
+    plan: Plan,
+    observed: Observed,
+    model: Model,
+    keys: Any,
+    wishes: Wishes,
+    placement: Placement,
+    saved: Checkpoint | None = None,
+    start: Estimate | None = None,
+) -> Outcome:
+    """Solve instances together. Everything has a leading axis."""
+    told = wishes.progress
+    if told is not None:
+        told("compiling", 0, float("nan"))
+    run = placement.run(batch.begin_batch(plan, observed, model, keys, start), plan.solver)
+    recorder, place, goal_left = Recorder(), Place(), None
+    if saved is not None and saved.path.exists():
+        place, goal_left, run, recorder.parts = saved.load(
+            lambda run: batch.inspect_batch(plan, observed, model, run), run, placement, plan.solver
+        )
+
+    def go(run: Run, allowed: int, looser: float | None, place: Place) -> Run:
+        """Up to `allowed` more iterations for every instance."""
+        nonlocal goal_left
+        settled = Tolerance.of(wishes.tolerance, looser)
+        goal = jnp.minimum(run.iteration + allowed, wishes.max_iterations) if goal_left is None else goal_left
+        goal_left = None  # of a run that was interrupted
+        while True:
+            limit = jnp.minimum(goal, run.iteration + _stride(wishes, run, saved))
+            run, unfinished = batch.run_batch(plan, observed, model, run, limit, goal, settled)
+            recorder.add(run)
+            _tell(plan, observed, model, wishes, run, recorder)
+            if saved is not None:
+                saved.offer(place, goal, run, recorder.parts)
+            if not np.any(unfinished):
+                return run
+
+    engine = Engine(
+        go=go,
+        inspect=lambda run: batch.inspect_batch(plan, observed, model, run),
+        repair=lambda run, verdict, again, slow: batch.repair_batch(plan, observed, model, run, verdict.found, again, slow),
+        keep_better=batch.keep_better,
+        overlap=lambda run: batch.overlap_batch(plan, observed, model, run),
+        reorder=lambda run, places, sign, moved: batch.reorder_batch(plan, run, places, sign.astype(plan.dtype), moved),
+    )
+    hinted = observed.F_prime is not None and not model.knowledge.fixed
+    run, verdict = search(wishes.search, engine, run, wishes.max_iterations, strong=wishes.strong, hinted=hinted, place=place)
+    if told is not None:
+        told("predicting", int(np.max(run.iteration)), float("nan"))
+    return _outcome(plan, observed, model, keys, start, wishes, run, verdict, recorder)
+
+
+def _stride(wishes: Wishes, run: Run, saved: Checkpoint | None) -> int:
+    stride = RECORDED if wishes.progress is None else _PROGRESS_STRIDE
+    stride = stride if saved is None else min(stride, saved.every)
+    if wishes.watch is not None:
+        stride = min(stride, _WATCHED_MOST, 1 + int(_WATCHED_SHARE * int(np.max(run.iteration))))
+    return stride
+
+
+def _tell(plan: Plan, observed: Observed, model: Model, wishes: Wishes, run: Run, recorder: Recorder) -> None:
+    if wishes.progress is not None and recorder.parts:
+        residual = recorder.parts[-1][2].residual[:, -1]
+        wishes.progress(
+            "iterating", int(np.max(run.iteration)), float(np.nanmean(residual)) if np.isfinite(residual).any() else float("nan")
+        )
+    if wishes.watch is not None:
+        wishes.watch(int(np.max(run.iteration)), jax.tree.map(np.asarray, gathered(batch.means_batch(plan, observed, model, run))))
+
+
+def _outcome(
+    plan: Plan, observed: Observed, model: Model, keys: Any, start: Any, wishes: Wishes, run: Run, verdict: Any, recorder: Recorder
+) -> Outcome:
+    def concluded(run: Run) -> Conclusion:
+        return jax.tree.map(np.asarray, gathered(batch.conclude_batch(plan, observed, model, run, wishes.tolerance)))
+
+    found = concluded(run)
+    lost = ~(found.finite & found.fits)
+    if lost.any():
+        # The best state of a run that came apart: the one that was kept, or where it started.
+        best = plan.solver.best(run.state)
+        state = best if best is not None else batch.begin_batch(plan, observed, model, keys, start).state
+        other = concluded(run._replace(state=state))
+        found = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), found, other)
+    verdict = None if verdict is None else jax.tree.map(np.asarray, gathered(verdict))
+    return Outcome(found, verdict, lost, np.asarray(run.iteration), recorder.joined(len(lost)))

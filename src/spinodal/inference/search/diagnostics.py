@@ -1,0 +1,151 @@
+"""What goes wrong without the truth to look at.
+
+A wrong fixed point shows itself: two atoms are copies of each other, an atom is used by (almost) no signal or far more than the prior
+allows, the signals that lack an atom keep residuals along one direction, two atoms span the right plane with the wrong axes, so that
+signals use both where one would do, or residuals stay far above the noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from ..loop.quantile import median, quantile
+from ..messages.means import centred, without_offsets
+from ..solvers.base import Estimate
+from ..task import Task
+
+# Two atoms with a cosine above this are copies.
+_COPY = 0.9
+# An atom used by less than this share of the signals it should serve is unused.
+_UNUSED = 0.1
+# A signal whose squared residual is above this many lower quartiles has not settled.
+_UNSETTLED = 4.0
+# Fewer unsettled signals than this say nothing about a missing atom.
+_FEWEST = 5
+# Residuals point somewhere if an eigenvalue of their correlations is above this many edges of the spectrum of random directions.
+_EDGES = 1.5
+# Deviations of usage from the prior are called trouble beyond this many standard deviations.
+_SIGMAS = 5.0
+# Two atoms used together this many standard deviations (and this many times) more often than by chance are axes of one plane.
+_TOGETHER = 6.0
+# Where more than this share of the atoms are such, the state is frozen as a whole, and pairs are not what is wrong.
+_FROZEN = 0.1
+# Data are explained if half of the signals have squared residuals below this many noise levels, or this share of the data's power.
+_NOISES, _SHARE = 20.0, 1e-3
+
+
+class Findings(NamedTuple):
+    """What a look at a settled state finds, for each atom and for all.
+
+    `copy_of` is the atom that each is a copy of (-1: none), `mixed_with` likewise; `axes` are better directions for mixed atoms (columns);
+    `missing` counts directions that unsettled signals share, and `directions` are those; `usage` is the expected share of each atom's
+    codes that are not zero, over the prior's, in standard deviations; `dense` says that too many codes are nonzero altogether.
+    """
+
+    finite: Any
+    explained: Any
+    copy_of: Any
+    unused: Any
+    misused: Any
+    uneven: Any
+    dense: Any
+    mixed_with: Any
+    axes: Any
+    missing: Any
+    directions: Any
+
+    @property
+    def trouble(self) -> Any:
+        """Whether the state can't be trusted."""
+        of_atoms = jnp.any(self.copy_of >= 0) | jnp.any(self.unused) | jnp.any(self.mixed_with >= 0)
+        of_usage = jnp.any(self.misused) | self.uneven | self.dense
+        return ~self.finite | ~self.explained | of_atoms | of_usage | (self.missing > 0)
+
+
+def diagnose(task: Task, found: Estimate) -> Findings:
+    """Inspect a settled state."""
+    _, N, P = task.sizes
+    missing, directions = missing_atoms(task, found)
+    mixed_with, axes = mixed_atoms(found)
+    no = jnp.zeros(N, bool)
+    unused, misused, uneven, dense = no, no, jnp.asarray(False), jnp.asarray(False)
+    rho = task.prior.X.density()
+    if rho is not None:
+        expected = rho * P
+        z = (found.nonzeros - expected) / jnp.sqrt(expected * (1 - rho))
+        unused = found.nonzeros < _UNUSED * expected
+        misused = jnp.abs(z) > _SIGMAS + 1
+        uneven = jnp.mean(z**2) > 1 + _SIGMAS * jnp.sqrt(2.0 / N)
+        dense = jnp.mean(found.nonzeros) / P > rho + _SIGMAS * jnp.sqrt(rho / (1.0 * N * P))
+    noise = task.channel.noise_scale(task.power)
+    return Findings(
+        finite=jnp.all(jnp.isfinite(found.F.mean)),
+        explained=median(found.square) < _NOISES * noise + _SHARE * task.power,
+        copy_of=copied_atoms(found),
+        unused=unused,
+        misused=misused,
+        uneven=uneven,
+        dense=dense,
+        mixed_with=mixed_with,
+        axes=axes,
+        missing=missing,
+        directions=directions,
+    )
+
+
+def copied_atoms(found: Estimate) -> Any:
+    """For each atom the other one that it is a copy of and that is used more (or, at a tie, comes earlier); -1 if there is none."""
+    norm = jnp.sqrt(jnp.maximum(jnp.sum(found.F.mean**2, axis=0), jnp.finfo(found.F.mean.dtype).tiny))
+    unit = found.F.mean / norm
+    close = (jnp.abs(unit.T @ unit) > _COPY) & _yields(found)
+    return jnp.where(jnp.any(close, axis=1), jnp.argmax(close, axis=1), -1)
+
+
+def _yields(found: Estimate) -> Any:
+    """[i, j]: of the two atoms, i is the one to give way: the one used less."""
+    use = jnp.sum(found.X.mean**2, axis=1)
+    order = jnp.arange(use.shape[0])
+    return (use[:, None] < use) | ((use[:, None] == use) & (order[:, None] > order))
+
+
+def missing_atoms(task: Task, found: Estimate) -> tuple[Any, Any]:
+    """How many directions the residuals of unsettled signals share, and the directions, the most frequent first.
+
+    All signals that use an atom which nobody has found yet are left with it.
+    """
+    M, N, _ = task.sizes
+    unsettled = found.square > _UNSETTLED * quantile(found.square, 0.25)
+    F, X = centred(found.F.mean, task.centre.F), centred(found.X.mean, task.centre.X)
+    left = without_offsets(found.offset, task.Y) - F @ X / jnp.asarray(N**0.5, task.Y.dtype)
+    left = jnp.where(jnp.isfinite(left), task.seen(left), 0)
+    size = jnp.sqrt(jnp.sum(left**2, axis=0))
+    unit = left * (unsettled / jnp.where(size > 0, size, 1))
+    number = jnp.maximum(jnp.sum(unsettled), 1)
+    eigenvalues, directions = jnp.linalg.eigh(unit @ unit.T * (M / number))
+    edge = (1 + jnp.sqrt(M / number)) ** 2  # of random unit vectors: Marchenko and Pastur
+    count = jnp.where(number >= _FEWEST, jnp.sum(eigenvalues > _EDGES * edge), 0)
+    return count, directions[:, ::-1]
+
+
+def mixed_atoms(found: Estimate) -> tuple[Any, Any]:
+    """For each atom the one that it shares a plane with and is used together with too often (-1: none), and a better axis for it.
+
+    A signal that uses one true atom of the plane uses both wrong ones, and their sum is the true atom.
+    """
+    F, X = found.F, found.X
+    P = X.mean.shape[1]
+    active = (X.mean**2 > X.variance).astype(X.mean.dtype)
+    together = active @ active.T
+    uses = jnp.diagonal(together)
+    chance = uses[:, None] * uses / P
+    often = (together > chance + _TOGETHER * jnp.sqrt(chance) + _TOGETHER) & _yields(found)
+    mixed = jnp.any(often, axis=1)
+    mixed &= jnp.sum(mixed) <= jnp.maximum(2, _FROZEN * mixed.shape[0])
+    partner = jnp.argmax(jnp.where(often, together - chance, -jnp.inf), axis=1)
+    strength = (jnp.abs(X.mean) + jnp.abs(X.mean[partner])) * active * active[partner]
+    signal = jnp.argmax(strength, axis=1)
+    atoms = jnp.arange(mixed.shape[0])
+    axes = F.mean * X.mean[atoms, signal] + F.mean[:, partner] * X.mean[partner, signal]
+    return jnp.where(mixed, partner, -1), axes

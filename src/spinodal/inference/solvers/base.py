@@ -1,0 +1,106 @@
+"""What a solver is: init, step, finished, estimate, and a state of its own. Nothing around it knows more."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import jax
+
+from ...model.model import Model
+from ...model.priors import Moments
+from ...pair import Pair
+from ..loop.history import History, Tolerance
+from ..task import Task
+
+
+class Measured(NamedTuple):
+    """What an iteration is watched by, per signal: the variance level that was used and the measured square of the residual; the damping."""
+
+    level: Any
+    square: Any
+    damping: Any
+
+
+class Estimate(NamedTuple):
+    """Where a solver stands: posterior moments of F and X, the expected nonzeros of each atom, and each signal's squared residual.
+
+    `offset` is what prior means that were taken off contribute to Y, and `level` the variance of y - omega, per signal. As a start, an
+    estimate may be of F alone.
+    """
+
+    F: Moments
+    X: Any = None
+    nonzeros: Any = None
+    square: Any = None
+    offset: Any = Pair(None, None)
+    level: Any = None
+
+
+class Solver(ABC):
+    """Base of all solvers with iterations, and of what wraps one. Solvers are frozen dataclasses of options.
+
+    `task` is an `inference.task.Task`, which has no truth in it. The state is whatever the solver likes: a pytree of arrays.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> [isinstance(each, sp.Solver) for each in (sp.AMP(), sp.BiGAMP(), sp.MUAMP(), sp.RelaxedBP(), sp.Lasso())]  # no iterations of ours
+        [True, True, True, True, False]
+    """
+
+    remove_means = False  # whether prior means that are not zero are taken off first (`messages/means.py`)
+    searches = False  # whether `solve` surrounds it with a `Search` unless told otherwise
+    can_diverge = False  # whether its best state on the way is worth keeping
+    blockwise = False  # whether a step goes over the signals block by block, so that a loop may keep large arrays in blocks
+
+    @abstractmethod
+    def init(self, task: Task, key: Any, start: Any = None) -> Any:
+        """The state before the first iteration: what the priors and F' say, and without F' a random guess from `key`; or a `start`, an
+        Estimate, perhaps of F alone. Without a key nothing is random."""
+
+    @abstractmethod
+    def step(self, task: Task, state: Any) -> Any:
+        """One iteration."""
+
+    @abstractmethod
+    def measure(self, task: Task, state: Any) -> Measured:
+        """What the last iteration measured."""
+
+    @abstractmethod
+    def estimate(self, task: Task, state: Any) -> Estimate:
+        """The estimates as they are now, in the units of the model."""
+
+    @abstractmethod
+    def free_entropy(self, task: Task, state: Any) -> Any:
+        """log Z/(N P) of the state: what restarts and repairs are compared by."""
+
+    def finished(self, task: Task, state: Any, history: History, tolerance: Tolerance) -> Any:
+        """Whether the iterations have settled."""
+        return history.settled(tolerance)
+
+    # ---- what wrappers change
+
+    def restart(self, task: Task, state: Any, F: Moments, slow: Any) -> Any:
+        """The state that goes on from this F with X forgotten, cooled slowly for so many iterations if the solver knows how to."""
+        return self.init(task, None, Estimate(F))
+
+    def reordered(self, state: Any, place: Any, sign: Any) -> Any:
+        """The state with atom place[i] times sign[i] at place i; None if that can't be done."""
+        return None
+
+    def best(self, state: Any) -> Any:
+        """The best state so far, to be returned if this one can't be; None if none was kept."""
+        return None
+
+    def learned(self, task: Task, state: Any) -> Task:
+        """The task with the parameters learned so far in the place of the given ones."""
+        return task
+
+    def divided(self, state: Any) -> Any:
+        """Which arrays of a state have the signals as their last axis: a tree of truth values."""
+        return jax.tree.map(lambda _: False, state)
+
+
+def model_of(task: Task) -> Model:
+    """The model that a task assumes."""
+    return Model(task.prior, task.channel, task.knowledge)

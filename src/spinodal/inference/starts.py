@@ -1,0 +1,54 @@
+"""Where parameters that nobody gave start from, and which are then learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, check, check_nonnegative
+from ..model.channels import GaussianNoise
+from ..model.knowledge import knowledge_of
+from ..model.model import Model
+from ..model.priors import GaussBernoulli, Gaussian
+from ..model.sampling import Observed
+from ..pair import Pair
+
+AUTO = "auto"
+# Where estimates start: the density, the noise as a share of the data's power, and the error of F'.
+_DENSITY, _NOISE_SHARE, _ETA = 0.1, 0.01, 0.1
+
+
+def automatic(observed: Observed, *, density: Any = None, noise_variance: Any = None, eta: Any = None) -> tuple[Model, tuple[str, ...]]:
+    """A sparse model for these data, and the names of the parameters to learn: those that are "auto" or None.
+
+    Where the density is learned the units of the data are anybody's guess too, so the variance of the slab is learned with it. Without F'
+    there is only dictionary learning.
+    """
+    seen = observed.Y if observed.mask is None else observed.Y[observed.mask]
+    power = max(float(np.mean(np.square(seen))), float(np.finfo(float).tiny))
+    learn: list[str] = []
+
+    def value(name: str, given: Any, first: float) -> float:
+        if given is None or (isinstance(given, str) and given.strip().lower() == AUTO):
+            learn.append(name)
+            return first
+        if isinstance(given, str):
+            raise InputError(f'{name} must be a number or "auto", but {given!r} was given.')
+        return float(given)
+
+    noise = value("noise_variance", noise_variance, _NOISE_SHARE * power)
+    rho = value("density", density, _DENSITY)
+    check_nonnegative("noise_variance", noise)
+    check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
+    slab = 1.0
+    if "density" in learn:
+        slab = power / rho
+        learn.append("slab_variance")
+    if observed.F_prime is None:
+        if eta not in (None, np.inf) and eta != AUTO:
+            raise InputError(f"F_prime must be given with eta = {eta}; without it eta can only be inf.")
+        error = np.inf
+    else:
+        error = value("eta", eta, _ETA)
+    return Model(Pair(F=Gaussian(), X=GaussBernoulli(rho, 0.0, slab)), GaussianNoise(noise), knowledge_of(error)), tuple(learn)
