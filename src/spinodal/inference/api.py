@@ -21,6 +21,7 @@ from ..pair import Pair
 from . import checks
 from .execution.batch import Plan
 from .execution.checkpoint import Checkpoint, fingerprint
+from .execution.compiled import seldom
 from .execution.group import Outcome, Wishes, solve_group
 from .execution.machine import platform
 from .execution.sharding import Placement
@@ -109,7 +110,13 @@ def solve(
     observed, names = checks.as_observed(Y, F_prime, mask)
     models, learn = _models(observed, model, density, noise_variance, eta, learn)
     if n_atoms is not None and np.ndim(n_atoms) == 1:
-        rest = {"search": search, "restarts": restarts, "max_iterations": max_iterations, "tolerance": tolerance, "seed": seed}
+        rest: dict[str, Any] = {
+            "search": search,
+            "restarts": restarts,
+            "max_iterations": max_iterations,
+            "tolerance": tolerance,
+            "seed": seed,
+        }
         rest |= {
             "dtype": dtype,
             "start": start,
@@ -222,7 +229,7 @@ def _means_to_remove(solver: Solver, models: Sequence[Model], learn: tuple[str, 
     return Pair(F=F, X=X or "slab_mean" in learn)
 
 
-@partial(jax.jit, static_argnums=(1, 2))
+@seldom(1, 2)
 def _keys(seeds: Any, size: int, restarts: int) -> Any:
     """A random key for every start. An instance with a seed of its own has the keys it would have alone."""
     own, starts = jnp.broadcast_to(seeds, (size,)), jnp.tile(jnp.arange(restarts), size)
@@ -305,8 +312,8 @@ def _joined(parts: list[Solution]) -> Solution:
         return np.pad(values, ((0, 0), (0, longest - values.shape[1])), constant_values=np.nan)
 
     trace = Trace(*(np.concatenate([padded(part.trace[field]) for part in parts]) for field in range(len(Trace._fields))))
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PER_INSTANCE}
-    pairs = {
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PER_INSTANCE}
+    pairs: dict[str, Any] = {
         name: Pair(*(np.concatenate(values) for values in zip(*(getattr(part, name) for part in parts), strict=True)))
         for name in ("mean", "variance")
     }
@@ -322,7 +329,7 @@ def _best_of(solution: Solution, restarts: int) -> Solution:
         return solution
     status, phi = (np.reshape(value, (-1, restarts)) for value in (solution.status, solution.free_entropy))
     best = np.lexsort((phi, status == Status.CONVERGED), axis=1)[:, -1] + restarts * np.arange(len(phi))
-    arrays = {name: getattr(solution, name)[best] for name in _PER_INSTANCE}
-    pairs = {name: Pair(*(value[best] for value in getattr(solution, name))) for name in ("mean", "variance")}
+    arrays: dict[str, Any] = {name: getattr(solution, name)[best] for name in _PER_INSTANCE}
+    pairs: dict[str, Any] = {name: Pair(*(value[best] for value in getattr(solution, name))) for name in ("mean", "variance")}
     trace = Trace(*(values[best][:, : int(np.max(solution.iterations[best]))] for values in solution.trace))
     return replace(solution, **arrays, **pairs, trace=trace, model=[solution.model[k] for k in best])

@@ -69,6 +69,9 @@ class Names(NamedTuple):
     columns: tuple[str, ...] | None = None
 
 
+UNNAMED = Names()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """Posterior means and variances of F and X, how the run ended and why, and its trace.
@@ -111,7 +114,7 @@ class Solution:
     model: Any = None
     learned: tuple[str, ...] = ()
     observed: Observed | None = None
-    names: Names = Names()
+    names: Names = UNNAMED
     seconds: float | None = None
     candidates: tuple[tuple[int, float, Status, int], ...] = ()
 
@@ -122,7 +125,7 @@ class Solution:
 
     def __getitem__(self, k: int) -> Solution:
         """One instance of a batch."""
-        pick = {name: Pair(*(value[k] for value in getattr(self, name))) for name in ("mean", "variance")}
+        pick: dict[str, Any] = {name: Pair(*(value[k] for value in getattr(self, name))) for name in ("mean", "variance")}
         length = int(self.iterations[k])
         observed = None if self.observed is None else Observed(*(None if value is None else value[k] for value in self.observed))
         model = self.model[k] if isinstance(self.model, (list, tuple)) else self.model

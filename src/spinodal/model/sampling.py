@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,9 @@ import numpy as np
 
 from ..errors import check_count
 from ..pair import Pair
-from .model import Problem
+from .model import Model, Problem
+
+Kind = TypeVar("Kind", bound=Model)
 
 
 class Observed(NamedTuple):
@@ -79,7 +81,7 @@ def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) ->
         return jax.tree.map(np.asarray, _draw_each(stacked(problems, float), *shape, np.asarray(seeds)))
 
 
-def stacked(problems: Sequence[Problem], dtype: Any) -> Problem:
+def stacked(problems: Sequence[Kind], dtype: Any) -> Kind:
     """Problems of one kind as one, whose numbers have a leading axis. On the host: there are many numbers, and all are small."""
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype) for leaf in leaves]), *problems)
 

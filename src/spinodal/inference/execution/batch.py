@@ -21,9 +21,7 @@ from ..search.repair import mend
 from ..search.search import WORTH
 from ..solvers.base import Estimate, Solver, model_of
 from ..task import Task, make_task
-
-# Programs that run once in a while are compiled with less effort on a CPU: half the time, and they are not what takes long.
-_LITTLE_EFFORT = {"xla_backend_optimization_level": 1, "xla_llvm_disable_expensive_passes": True}
+from .compiled import seldom
 
 
 class Plan(NamedTuple):
@@ -73,7 +71,7 @@ def mapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@partial(jax.jit, static_argnums=0)
+@seldom(0)
 def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: Estimate | None) -> Run:
     def one(observed: Observed, model: Model, key: Any, start: Estimate | None) -> Run:
         task = plan.task(observed, model)
@@ -93,7 +91,7 @@ def run_batch(plan: Plan, observed: Observed, model: Model, run: Run, limit: Any
     return run, mapped(lambda task, run, goal: going(plan.solver, task, run, goal, tolerance))(task, run, goal)
 
 
-@partial(jax.jit, static_argnums=0)
+@seldom(0)
 def inspect_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Verdict:
     def one(observed: Observed, model: Model, run: Run) -> Verdict:
         task, solver = plan.task(observed, model), plan.solver
@@ -103,7 +101,7 @@ def inspect_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Ver
     return mapped(one)(observed, model, run)
 
 
-@partial(jax.jit, static_argnums=0)
+@seldom(0)
 def repair_batch(plan: Plan, observed: Observed, model: Model, run: Run, found: Findings, marked: Any, slow: Any) -> Run:
     def one(observed: Observed, model: Model, run: Run, found: Findings, marked: Any) -> Run:
         mended = mend(plan.solver, plan.task(observed, model), run.state, found, slow)
@@ -116,7 +114,7 @@ def repair_batch(plan: Plan, observed: Observed, model: Model, run: Run, found: 
     return mapped(one)(observed, model, run, found, marked)
 
 
-@jax.jit
+@seldom()
 def keep_better(kept: tuple[Run, Verdict], new: tuple[Run, Verdict]) -> tuple[Run, Verdict]:
     """Of two runs the one without trouble, or else the one of higher free entropy."""
     old, now = kept[1], new[1]
@@ -127,7 +125,7 @@ def keep_better(kept: tuple[Run, Verdict], new: tuple[Run, Verdict]) -> tuple[Ru
     return run, best._replace(in_vain=jnp.where(gained, 0, old.in_vain + 1))
 
 
-@partial(jax.jit, static_argnums=0)
+@seldom(0)
 def overlap_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Any:
     """Scalar products of the atoms with what is known of them beforehand."""
 
@@ -138,7 +136,7 @@ def overlap_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Any
     return mapped(one)(observed, model, run)
 
 
-@partial(jax.jit, static_argnums=0)
+@seldom(0)
 def reorder_batch(plan: Plan, run: Run, place: Any, sign: Any, moved: Any) -> Run:
     def one(run: Run, place: Any, sign: Any, moved: Any) -> Run:
         new = again(run, plan.solver.reordered(run.state, place, sign))
@@ -147,7 +145,7 @@ def reorder_batch(plan: Plan, run: Run, place: Any, sign: Any, moved: Any) -> Ru
     return mapped(one)(run, place, sign, moved)
 
 
-@partial(jax.jit, static_argnums=0)
+@seldom(0)
 def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, tolerance: Any) -> Conclusion:
     def one(observed: Observed, model: Model, run: Run) -> Conclusion:
         given, solver = plan.task(observed, model), plan.solver
@@ -172,7 +170,7 @@ def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, toler
     return mapped(one)(observed, model, run)
 
 
-@partial(jax.jit, static_argnums=0)
+@seldom(0)
 def means_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Pair[Any]:
     """The estimates as they are now."""
 

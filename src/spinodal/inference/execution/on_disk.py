@@ -129,12 +129,13 @@ def solve_on_disk(
         if F is not None:
             state = state._replace(F=Moments(jnp.asarray(F.mean.F, dtype), jnp.asarray(F.variance.F, dtype)))
         offset = Pair(F=None if away.X is False else jnp.asarray(seen.means[:, None], dtype), X=None)
-        state = state._replace(X=None, g=None, level=None, square=None, offset=offset)  # not held in memory
+        absent: Any = dict.fromkeys(("X", "g", "level", "square"))  # not held in memory
+        state = state._replace(**absent, offset=offset)
         files = Signal(*(_file(where, name, rows, P, dtype) for name, rows in (("X_mean", N), ("X_variance", N), ("g", M))))
         columns = np.zeros(P, dtype) if away.F else None
         run = _Passes(plan, traced, hint, whole, Y, masked, spans, files, columns, 1 - float(solver.damping))
         state, trace, status, reason = _iterate(run, state, max_iterations, tolerance, progress)
-        state, residual = run.finish(state, np.exp(np.log(trace.level[-1])) if len(trace.level) else 1.0)
+        state, residual = run.finish(state, float(trace.level[-1]))
         good = np.isfinite(residual) and residual <= WORSE_THAN_NOTHING * seen.power + float(whole.channel.noise_scale(whole.power))
         mean, variance = (np.asarray(value) for value in state.F)
     (where / "g.npy.part").unlink()

@@ -108,7 +108,7 @@ def by_kernel(look: Look, old: Sequence[Any], others: Any, step_size: Any, inter
     needed = pl.cdiv(width, _TILE)
     pieces = pl.cdiv(needed, _TILES)
     tiles = pl.cdiv(needed, pieces)
-    counts = []
+    counts: list[int] = []
 
     def count(old: Sequence[Any], others: Any) -> None:
         new, always, rarely = look(old, others, step_size)

@@ -69,6 +69,6 @@ def mix(old: Moments, new: Moments, step_size: Any) -> Moments:
 
 def by_signal(state: State) -> State:
     """Which arrays of a state have the signals as their last axis: the same tree, of truth values."""
-    no = State(*(None if value is None else False for value in state[:-1]), Pair(None, None))
     offset = Pair(*(None if value is None else side == "X" for side, value in zip(("F", "X"), state.offset, strict=True)))
-    return no._replace(F=Moments(False, False), X=Moments(True, True), g=True, level=True, square=True, offset=offset)
+    yes, no = Moments(True, True), Moments(False, False)
+    return State(F=no, X=yes, g=True, scale=False, level=True, square=True, nonzeros=False, age=False, offset=offset)

@@ -117,10 +117,8 @@ def residual(rules: Rules, task: Task, F: Any, squares: Squares, X: Moments, sta
     g = task.seen(g)
     precision = task.seen(precision) if jnp.ndim(precision) == 2 else precision
     g2, typical = structure.average(task, g**2), structure.average(task, precision)
-    if rules.measured:
-        excess = jnp.maximum(g2 / typical, jnp.finfo(g.dtype).tiny ** 0.25)  # kept from zero so that 1/level^2 stays finite
-    else:
-        excess = jnp.maximum(1, rules.floor * g2 / typical)
+    least = jnp.finfo(g.dtype).tiny ** 0.25  # kept from zero so that 1/level^2 stays finite
+    excess = jnp.maximum(g2 / typical, least) if rules.measured else jnp.maximum(1, rules.floor * g2 / typical)
     down = 1 / excess
     return Residual(
         g=g * down,

@@ -15,7 +15,7 @@ from ..task import Task
 
 
 class Measured(NamedTuple):
-    """What an iteration is watched by, per signal: the variance level that was used and the measured square of the residual; the damping."""
+    """What an iteration is watched by: of each signal the variance level that was used and the measured one, and the damping."""
 
     level: Any
     square: Any
@@ -44,8 +44,8 @@ class Solver(ABC):
 
     Examples:
         >>> import spinodal as sp
-        >>> [isinstance(each, sp.Solver) for each in (sp.AMP(), sp.BiGAMP(), sp.MUAMP(), sp.RelaxedBP(), sp.Lasso())]  # no iterations of ours
-        [True, True, True, True, False]
+        >>> [isinstance(each, sp.Solver) for each in (sp.AMP(), sp.BiGAMP(), sp.MUAMP(), sp.RelaxedBP())]
+        [True, True, True, True]
     """
 
     remove_means = False  # whether prior means that are not zero are taken off first (`messages/means.py`)
