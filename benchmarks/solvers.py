@@ -11,8 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import spinodal as sp
-from spinodal.inference.loop.iterate import Tolerance, begin, iterate
-from spinodal.inference.messages.data import make_data
+from spinodal.inference.execution.machine import platform
+from spinodal.inference.loop.history import Tolerance
+from spinodal.inference.loop.iterate import begin, iterate
+from spinodal.inference.task import make_task
+from spinodal.model import Model
 
 # (N, M, P) of the iteration on a CPU and on an accelerator.
 CPU_SIZE, ACCELERATOR_SIZE = (1000, 500, 5000), (5000, 2500, 25_000)
@@ -50,17 +53,17 @@ def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
         X = jnp.where(jax.random.bernoulli(keys[1], 0.1, (N, P)), jax.random.normal(keys[2], (N, P), dtype), 0)
         Y = F @ X / np.sqrt(N).astype(dtype)
         F_prime = (F + np.sqrt(0.1).astype(dtype) * jax.random.normal(keys[3], (M, N), dtype)) / np.sqrt(1.1).astype(dtype)
-        traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)
+        model = Model(problem.prior, problem.channel, problem.knowledge)
+        traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), model)
         solver = sp.AMP()
 
-        def estimates(observed: sp.Observed, problem: sp.Problem, iterations: Any) -> Any:
-            data = make_data(observed, problem, N, "noisy", dtype)
-            start = begin(solver.init(data, keys[0]), TIMED + BEFORE, solver.first_damping, False)
-            return iterate(solver, data, start, iterations, Tolerance(0.0)).state
+        def estimates(observed: sp.Observed, model: Model, iterations: Any) -> Any:
+            task = make_task(observed, model, N, dtype, sp.Pair(False, False))
+            return iterate(solver, task, begin(solver, task, solver.init(task, keys[0])), iterations, Tolerance(0.0)).state
 
         @jax.jit
-        def run(observed: sp.Observed, problem: sp.Problem, iterations: Any) -> Any:
-            state = estimates(observed, problem, iterations)
+        def run(observed: sp.Observed, model: Model, iterations: Any) -> Any:
+            state = estimates(observed, model, iterations)
             return state.X.mean[0, 0] + state.X.variance[0, 0] + state.F.mean[0, 0]
 
         observed = sp.Observed(Y, F_prime, None)
@@ -100,7 +103,7 @@ def batches() -> None:
 
 
 def main() -> None:
-    size = CPU_SIZE if jax.default_backend() == "cpu" else ACCELERATOR_SIZE
+    size = CPU_SIZE if platform() == "cpu" else ACCELERATOR_SIZE
     print(f"on {jax.devices()[0].device_kind}")
     for dtype in ("float64", "float32"):
         iteration(size, dtype)

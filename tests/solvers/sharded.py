@@ -19,16 +19,16 @@ import numpy as np
 from jax.sharding import Mesh
 
 import spinodal as sp
-from spinodal.inference.execution.batch import Model, begin_batch, run_batch
+from spinodal.inference.execution.batch import Plan, begin_batch, run_batch
 from spinodal.inference.execution.sharding import Placement
-from spinodal.inference.loop.iterate import Tolerance
+from spinodal.inference.loop.history import Tolerance
 
 # A strong hint; one with learned parameters; a weak hint, with repairs and the order of F'; a dictionary from scratch.
-CASES: dict[str, tuple[float, Any]] = {
-    "strong": (0.05, sp.AMP()),
-    "learned": (0.05, sp.AMP(learn=("noise", "rho"))),
-    "weak": (1.0, sp.AMP()),
-    "none": (np.inf, sp.AMP()),
+CASES: dict[str, tuple[float, tuple[str, ...]]] = {
+    "strong": (0.05, ()),
+    "learned": (0.05, ("noise_variance", "density")),
+    "weak": (1.0, ()),
+    "none": (np.inf, ()),
 }
 N, LIMIT = 16, 200
 
@@ -44,7 +44,7 @@ def mesh_of(devices: int) -> Mesh | None:
 def solved(case: str, devices: int) -> dict[str, Any]:
     problem = problem_of(case)
     observed = sp.sample(problem, N, seed=1).observed
-    solution = sp.solve(observed, problem, CASES[case][1], n_atoms=N, max_iterations=LIMIT, mesh=mesh_of(devices))
+    solution = sp.solve(observed, problem, learn=CASES[case][1], n_atoms=N, max_iterations=LIMIT, mesh=mesh_of(devices))
     parts = {"F": solution.mean.F, "X": solution.mean.X, "var_F": solution.variance.F, "var_X": solution.variance.X}
     parts |= {
         "iterations": solution.iterations,
@@ -60,12 +60,13 @@ def collectives(devices: int) -> list[tuple[str, str]]:
     placement = Placement(mesh_of(devices), problem.sizes(N)[2])
     observed = jax.tree.map(lambda value: value[None], sp.sample(problem, N, seed=1).observed)
     with jax.enable_x64(True), placement.active():
-        numbers = placement.everywhere(jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], problem))
+        model = sp.Model(problem.prior, problem.channel, problem.knowledge)
+        numbers = placement.everywhere(jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], model))
         observed, keys = placement.columns(observed), placement.everywhere(jax.random.split(jax.random.key(0), 1))
-        model = Model(sp.AMP(), N, "noisy", "float64")
-        run = placement.run(begin_batch(model, observed, numbers, keys, LIMIT))
+        plan = Plan(sp.Search().around(sp.AMP()), N, "float64", sp.Pair(False, False))
+        run = placement.run(begin_batch(plan, observed, numbers, keys, None), plan.solver)
         goal = run.iteration + LIMIT
-        text = run_batch.lower(model, observed, numbers, run, goal, goal, Tolerance(1e-4)).compile().as_text()
+        text = run_batch.lower(plan, observed, numbers, run, goal, goal, Tolerance(1e-4)).compile().as_text()
     found, inside = [], ""
     for line in text.splitlines():
         if line and not line[0].isspace():

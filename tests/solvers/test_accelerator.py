@@ -1,4 +1,4 @@
-"""What only accelerators do, here on a CPU: the kernel in Pallas' interpreter, and the other branches of an iteration."""
+"""What each machine does in its own way is what plain code does: the kernel in Pallas' interpreter, the CPU in place, one block or many."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal import transfer
-from spinodal.inference import accelerator, messages
-from spinodal.inference.messages.data import Data, make_data
+from spinodal.inference.execution import blocks, linear, renewal
+from spinodal.inference.execution.renewal import Looked, Renewed, by_kernel, renew, renew_plainly
 from spinodal.inference.messages.state import State
-from spinodal.pair import Pair
+from spinodal.inference.task import Task, make_task
 
 # Not a multiple of a tile; a batch of instances.
 N, M, P, BATCH = 10, 6, 300, 2
@@ -23,76 +22,105 @@ SOLVER = sp.AMP()
 PROBLEM = sp.Problem(
     alpha=M / N,
     pi=P / N,
-    prior=Pair(sp.Gaussian(), sp.GaussBernoulli(0.2, 0.3, 1.5)),
+    prior=sp.Pair(sp.Gaussian(), sp.GaussBernoulli(0.2, 0.3, 1.5)),
     channel=sp.GaussianNoise(1e-3),
     knowledge=sp.Hint(0.2),
 )
 
 
-def run(data: Data) -> State:
+def run(task: Task) -> State:
     """Some iterations, with and without a count of the nonzeros."""
-    state = SOLVER.init(data, None)
+    state = SOLVER.init(task, None)
     for _ in range(2):
-        state = SOLVER.step(data, state, jnp.asarray(0.5))
+        state = SOLVER.step(task, state)
     return state
 
 
 @pytest.fixture(scope="module")
-def data() -> Data:
+def task() -> Task:
     observed = sp.sample(PROBLEM, N, seed=3, batch=BATCH).observed
     with jax.enable_x64(True):
-        return jax.vmap(lambda observed: make_data(observed, PROBLEM, N, "noisy", "float64"))(observed)
+        return jax.vmap(lambda observed: make_task(observed, PROBLEM, N, "float64", sp.Pair(False, True)))(observed)
 
 
 @pytest.fixture(scope="module")
-def expected(data: Data) -> State:
+def expected(task: Task) -> State:
     with jax.enable_x64(True):
-        return jax.jit(jax.vmap(run))(data)
+        return jax.jit(jax.vmap(run))(task)
 
 
-@pytest.mark.parametrize("size", ["small", "large", "swept"])
-def test_accelerators_compute_what_a_cpu_computes(size: str, data: Data, expected: State, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kernel", [False, True])
+def test_accelerators_compute_what_a_cpu_computes(kernel: bool, task: Task, expected: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[bool] = []
+
+    def interpreted(*arguments: Any) -> Renewed:
+        used.append(True)
+        return by_kernel(*arguments, interpret=True)
+
+    for module in (blocks, linear, renewal):
+        monkeypatch.setattr(module, "platform", lambda: "gpu")
+    monkeypatch.setattr(renewal, "runs_kernels", lambda: kernel)
+    monkeypatch.setattr(renewal, "by_kernel", interpreted)
     with jax.enable_x64(True):
-        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-        monkeypatch.setattr(messages, "is_large", lambda array: size == "large")
-        monkeypatch.setattr(messages, "can_sweep", lambda: size == "swept")
-        monkeypatch.setattr(messages, "sweep", partial(accelerator.sweep, interpret=True))
-        found = jax.jit(jax.vmap(lambda data: run(data)))(data)
+        found = jax.jit(jax.vmap(lambda task: run(task)))(task)
+    assert bool(used) == kernel
     for name, own, other in zip(State._fields, found, expected, strict=True):
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12, err_msg=name), own, other)
 
 
-def test_sweep_replaces_and_sums() -> None:
+def looked(old: Any, others: Any, step_size: Any) -> Looked:
+    """A look with every kind of neighbour: entries, a column, a row and a scalar."""
+    a, b = old
+    new = a + step_size * (others["column"] * b - a), b + step_size * (others["entries"] * others["scalar"] - b)
+    return Looked(new, ((b, others["row"]), (a * b, 1.0)), lambda: ((a**2 + others["entries"], 1.0),))
+
+
+@pytest.fixture(scope="module")
+def large() -> tuple[list[np.ndarray], dict[str, Any]]:
     rng = np.random.default_rng(0)
-    A, B = rng.normal(size=(2, 3, 2100))
-    r, c = rng.normal(size=3), rng.normal(size=2100)
+    old = list(rng.normal(size=(2, 3, 2100)))
+    return old, {"column": rng.normal(size=(3, 1)), "row": rng.normal(size=(1, 2100)), "entries": rng.normal(size=(3, 2100)), "scalar": 2.0}
 
-    def look(tiles: Any, rows: Any, columns: Any, scalars: Any) -> Any:
-        (a, b), (r,), (c,) = tiles, rows, columns
-        return [a * r + scalars["s"] * b], [b * c, a * b]
 
+def assert_equal(one: Renewed, other: Renewed) -> None:
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12), one, other)
+
+
+def test_plainly_is_what_numpy_says(large: tuple[list[np.ndarray], dict[str, Any]]) -> None:
+    (a, b), others = large
     with jax.enable_x64(True):
-        (new,), sums = accelerator.sweep(look, [A, B], [r], [c], {"s": 2.0}, (1, 2), interpret=True)
-    np.testing.assert_allclose(new, A * r[:, None] + 2 * B)
-    np.testing.assert_allclose(sums[0], B @ c)
-    np.testing.assert_allclose(sums[1], (A * B).sum(axis=1))
+        new, always, rarely = renew_plainly(looked, large[0], others, 0.3)
+    np.testing.assert_allclose(new[0], 0.7 * a + 0.3 * others["column"] * b)
+    np.testing.assert_allclose(new[1], 0.7 * b + 0.6 * others["entries"])
+    np.testing.assert_allclose(always, [b @ others["row"][0], (a * b).sum(axis=1)])
+    np.testing.assert_allclose(rarely, [(a**2 + others["entries"]).sum(axis=1)])
 
 
-@pytest.mark.parametrize("most", [0, 2**20])
-def test_results_come_whole_with_and_without_pinned_memory(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = {"a": np.arange(12.0).reshape(3, 4), "b": (np.array([True, False]), None)}
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(transfer, "_MOST_PINNED", most)
+def test_the_kernel_gives_what_plain_code_gives(large: tuple[list[np.ndarray], dict[str, Any]]) -> None:
+    old, others = large
     with jax.enable_x64(True):
-        found = transfer.fetch(jax.tree.map(jnp.asarray, tree))
-    jax.tree.map(np.testing.assert_array_equal, found, tree)
-    assert jax.tree.all(jax.tree.map(lambda own, given: isinstance(own, np.ndarray) and own.dtype == given.dtype, found, tree))
+        plainly, kernel = renew_plainly(looked, old, others, 0.3), by_kernel(looked, [*map(jnp.asarray, old)], others, 0.3, interpret=True)
+    assert_equal(kernel, plainly)
+
+
+def test_a_cpu_in_place_gives_what_plain_code_gives(large: tuple[list[np.ndarray], dict[str, Any]]) -> None:
+    """And counts rarely what is wanted rarely: zero where it was not."""
+    old, others = large
+    with jax.enable_x64(True):
+        plainly = renew_plainly(looked, old, others, 0.3)
+        in_place = jax.jit(
+            lambda old, others, now: renew(looked, old, others, 0.3, now=now, first=[old[0] @ old[1].T], kernel=True), donate_argnums=0
+        )
+        assert_equal(in_place([jnp.asarray(value) for value in old], others, True), plainly)
+        not_now = in_place([jnp.asarray(value) for value in old], others, False)
+    assert_equal(not_now, plainly._replace(rarely=[0 * total for total in plainly.rarely]))
 
 
 def test_the_quick_posterior_is_the_posterior() -> None:
+    """What an iteration needs of an entry, against what the definition by log_partition gives."""
     prior = sp.GaussBernoulli(0.2, 0.3, 1.5)
     a, b = np.meshgrid([0.0, 1e-3, 1.0, 1e3, 1e8], [-1e9, -30.0, -0.1, 0.0, 2.0, 1e5])
     with jax.enable_x64(True):
-        posterior, slab = prior.posterior_and_slab(a, b)
+        posterior, against = prior.posterior_and_odds(a, b)
         np.testing.assert_allclose(posterior, prior.posterior(a, b), rtol=1e-12, atol=1e-300)
-        np.testing.assert_allclose(slab, prior.slab_probability(a, b), rtol=1e-12)
+        np.testing.assert_allclose(1 / (1 + against), prior.slab_probability(a, b), rtol=1e-12)

@@ -13,32 +13,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spinodal as sp
-from spinodal.inference import blocks
-from spinodal.inference.loop.iterate import Tolerance, begin, iterate
-from spinodal.inference.messages.data import NO_MEANS, make_data
+from spinodal.inference.execution import blocks
+from spinodal.inference.loop.history import Tolerance
+from spinodal.inference.loop.iterate import begin, iterate
+from spinodal.inference.task import make_task
 
 N, ITERATIONS = 30, 20
 
 
 @given(st.integers(1, 100_000))
 def test_blocks_cover_the_signals_once_and_are_few(P: int) -> None:
-    at = blocks.blocks(P, local=True)
+    at = blocks.blocks(P)
     assert at[0].start == 0
     assert at[-1].stop == P
     assert all(one.stop == other.start for one, other in pairwise(at))
     assert len(at) <= 8
-    assert len(blocks.blocks(P, local=False)) == 1
+    assert blocks.Layout(P, None, split=False).at == [slice(0, P)]
 
 
 @pytest.mark.parametrize(
     ("solver", "observed", "mean"),
     [
         (sp.AMP(), 1.0, 0.0),
-        (sp.AMP(), 0.8, 0.0),
-        pytest.param(sp.AMP(), 1.0, 0.7, marks=pytest.mark.slow),
-        pytest.param(sp.AMP(variance="entry"), 0.8, 0.0, marks=pytest.mark.slow),
-        pytest.param(sp.MUAMP(), 1.0, 0.0, marks=pytest.mark.slow),
-        pytest.param(sp.BiGAMP(), 1.0, 0.0, marks=pytest.mark.slow),
+        (sp.AMP(), 0.8, 0.7),
+        pytest.param(sp.AMP(variance="entry"), 0.8, 0.0, marks=pytest.mark.claims),
+        pytest.param(sp.MUAMP(), 1.0, 0.0, marks=pytest.mark.claims),
+        pytest.param(sp.BiGAMP(), 1.0, 0.0, marks=pytest.mark.claims),
     ],
 )
 def test_blocks_do_not_change_the_numbers(solver: Any, observed: float, mean: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,6 @@ def test_blocks_do_not_change_the_numbers(solver: Any, observed: float, mean: fl
     problem = problem.replace(prior=problem.prior._replace(X=sp.GaussBernoulli(0.1, mean=mean)))
     instance = sp.sample(problem, N, seed=3)
     Y, F_prime, mask = instance.observed
-    centre = NO_MEANS._replace(X=True) if mean else NO_MEANS
 
     def after_some_iterations(widest: int) -> Any:
         monkeypatch.setattr(blocks, "_WIDEST", widest)
@@ -54,9 +53,9 @@ def test_blocks_do_not_change_the_numbers(solver: Any, observed: float, mean: fl
         @jax.jit
         def run() -> Any:
             whole = jax.tree.map(jnp.asarray, sp.Observed(np.nan_to_num(Y), F_prime, mask))
-            data = make_data(whole, jax.tree.map(jnp.asarray, problem), N, "noisy", "float64", centre)
-            start = begin(solver.init(data, jax.random.key(0)), ITERATIONS, solver.first_damping, solver.keeps_best)
-            return iterate(solver, data, start, ITERATIONS, Tolerance(0.0)).state
+            task = make_task(whole, jax.tree.map(jnp.asarray, problem), N, "float64", sp.Pair(False, mean != 0))
+            start = begin(solver, task, solver.init(task, None))
+            return iterate(solver, task, start, ITERATIONS, Tolerance(0.0)).state
 
         with jax.enable_x64(True):
             state = run()

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.inference.loop.iterate import Tolerance, begin, iterate
-from spinodal.inference.messages.data import make_data
+from spinodal.inference.loop.history import Tolerance
+from spinodal.inference.loop.iterate import begin, iterate
+from spinodal.inference.task import make_task
 
 # Arrays of the size of X (N x P) alive at a time, with Y: the promise of docs/solvers.md.
 MOST = 6
@@ -22,16 +23,14 @@ SIZES = ((200, 100, 8000), (200, 100, 5003), (150, 150, 6000))
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("N", "M", "P"), SIZES)
 def test_an_iteration_holds_no_more_than_six_arrays(N: int, M: int, P: int, dtype: str) -> None:
-    solver = sp.AMP()
+    solver = sp.Search().around(sp.AMP())
     problem = sp.Problem.sparse(alpha=M / N, pi=P / N, rho=0.1, eta=0.1, noise_variance=1e-8)
     with jax.enable_x64(dtype == "float64"):
 
         @jax.jit
         def run(Y: Any, F_prime: Any, problem: sp.Problem) -> Any:
-            data = make_data(sp.Observed(Y, F_prime, None), problem, N, "noisy", dtype)
-            state = iterate(
-                solver, data, begin(solver.init(data, None), 10, solver.first_damping, solver.keeps_best), 10, Tolerance(0.0)
-            ).state
+            task = make_task(sp.Observed(Y, F_prime, None), problem, N, dtype, sp.Pair(False, False))
+            state = iterate(solver, task, begin(solver, task, solver.init(task, None)), 10, Tolerance(0.0)).state.inner
             return state.X.mean[0, 0] + state.X.variance[0, 0] + state.F.mean[0, 0]
 
         traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), problem)

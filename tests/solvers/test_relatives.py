@@ -9,10 +9,11 @@ import pytest
 
 import spinodal as sp
 from spinodal.evaluation.experiments import FIGURE_4, follow
-from spinodal.inference.messages.data import make_data
+from spinodal.inference.task import make_task
 
 # Undamped iterations in which AMP and belief propagation are compared; at eta = 1 both come apart after some more.
 STEPS = 4
+ALONE = sp.Search(repair=False)
 CALIBRATION = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
 
 
@@ -62,8 +63,8 @@ def differences(problem: sp.Problem, n: int, instances: int, steps: int) -> np.n
     reference = sp.RelaxedBP(damping=0.0, residual_floor=0.0)
 
     def one(observed: sp.Observed) -> list[jax.Array]:
-        data = make_data(observed, problem, n, "noisy", "float64")
-        found = (follow(data, steps, lambda mean: mean, solver) for solver in (None, reference))
+        task = make_task(observed, problem, n, "float64", sp.Pair(False, False))
+        found = (follow(task, steps, lambda mean: mean, solver) for solver in (None, reference))
         return [jnp.mean((amp - bp) ** 2, axis=(1, 2)) for amp, bp in zip(*found, strict=True)]
 
     with jax.enable_x64(True):
@@ -75,9 +76,9 @@ def differences(problem: sp.Problem, n: int, instances: int, steps: int) -> np.n
 @pytest.mark.parametrize(
     "problem",
     [
-        pytest.param(CALIBRATION, id="eta=0.1", marks=pytest.mark.slow),
-        pytest.param(sp.Problem.sparse(pi=3.0, **FIGURE_4[1]), id="eta=1e-2", marks=pytest.mark.slow),
-        pytest.param(sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=1.0, noise_variance=1e-8), id="eta=1", marks=pytest.mark.slow),
+        pytest.param(CALIBRATION, id="eta=0.1"),
+        pytest.param(sp.Problem.sparse(pi=3.0, **FIGURE_4[1]), id="eta=1e-2", marks=pytest.mark.claims),
+        pytest.param(sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=1.0, noise_variance=1e-8), id="eta=1", marks=pytest.mark.claims),
     ],
 )
 def test_iteration_by_iteration_amp_approaches_belief_propagation(problem: sp.Problem) -> None:
@@ -89,8 +90,14 @@ def test_iteration_by_iteration_amp_approaches_belief_propagation(problem: sp.Pr
     assert np.all(small[1] > 6 * large[1])
 
 
-@pytest.mark.slow
-def test_amp_ends_where_belief_propagation_does_as_size_grows() -> None:
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param(((12, 8), (24, 4)), id="small"),
+        pytest.param(((12, 16), (24, 8), (48, 4)), id="large", marks=pytest.mark.claims),
+    ],
+)
+def test_amp_ends_where_belief_propagation_does_as_size_grows(sizes: tuple[tuple[int, int], ...]) -> None:
     """The defaults of both, run to the end. The difference falls for the typical signal and on average. No rate is claimed here: a few
     signals carry most of the average.
 
@@ -99,27 +106,28 @@ def test_amp_ends_where_belief_propagation_does_as_size_grows() -> None:
     """
     error = sp.amp_mse(CALIBRATION).mse.X
     average, typical = [], []
-    for n, instances in ((12, 16), (24, 8), (48, 4)):
+    for n, instances in sizes:
         instance = sp.sample(CALIBRATION, n, seed=2, batch=instances)
-        amp = sp.solve(instance.observed, CALIBRATION, sp.AMP(repair=False))
+        amp = sp.solve(instance.observed, CALIBRATION, search=ALONE)
         reference = sp.solve(instance.observed, CALIBRATION, sp.RelaxedBP())
         assert np.all((amp.status == "converged") | ((n == 12) & (amp.status == "max_iterations")))
         assert np.all(reference.status == "converged")
         by_signal = np.mean((amp.mean.X - reference.mean.X) ** 2, axis=1) / error
         average.append(np.mean(by_signal))
         typical.append(np.median(by_signal))
-    assert average[0] > average[1] > average[2]
-    assert typical[0] > typical[1] > typical[2]
-    assert average[2] < 0.2
-    assert typical[2] < 0.02
+    assert np.all(np.diff(average) < 0)
+    assert np.all(np.diff(typical) < 0)
+    if sizes[-1][0] == 48:
+        assert average[-1] < 0.2
+        assert typical[-1] < 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_variance_structures_agree_where_signals_are_alike() -> None:
     """Scalar, row-column and entry variances are averages of the same thing; at a benign point the estimates agree."""
     instance = sp.sample(CALIBRATION, 48, seed=2, batch=4)
     entry, shared, scalar = (
-        sp.solve(instance.observed, CALIBRATION, sp.AMP(variance=name, repair=False)) for name in ("entry", "row-column", "scalar")
+        sp.solve(instance.observed, CALIBRATION, sp.AMP(variance=name), search=ALONE) for name in ("entry", "row-column", "scalar")
     )
     error = np.mean((entry.mean.X - instance.truth.X) ** 2)
     assert np.mean((entry.mean.X - shared.mean.X) ** 2) < 0.1 * error
@@ -131,7 +139,7 @@ def test_alternating_updates_end_where_parallel_ones_do() -> None:
     the typical instance: at this size a hard signal may blur an atom."""
     for problem in (CALIBRATION, CALIBRATION.replace(channel=sp.GaussianNoise(1e-6))):
         instance = sp.sample(problem, 48, seed=2, batch=4)
-        ends = [sp.solve(instance.observed, problem, solver) for solver in (sp.AMP(repair=False), sp.BiGAMP())]
+        ends = [sp.solve(instance.observed, problem, solver, search=ALONE) for solver in (sp.AMP(), sp.BiGAMP())]
         assert all(np.all(end.status == "converged") for end in ends)
         parallel, alternating = (
             np.array(
@@ -146,6 +154,6 @@ def test_alternating_updates_end_where_parallel_ones_do() -> None:
 
 def test_learning_the_matrix_beats_being_uncertain_about_it() -> None:
     instance = sp.sample(CALIBRATION, 48, seed=2, batch=4)
-    learned, uncertain = (sp.solve(instance.observed, CALIBRATION, solver) for solver in (sp.AMP(repair=False), sp.MUAMP()))
+    learned, uncertain = (sp.solve(instance.observed, CALIBRATION, solver, search=ALONE) for solver in (sp.AMP(), sp.MUAMP()))
     assert np.mean((learned.mean.X - instance.truth.X) ** 2) < np.mean((uncertain.mean.X - instance.truth.X) ** 2)
     assert np.mean((learned.mean.F - instance.truth.F) ** 2) < np.mean((uncertain.mean.F - instance.truth.F) ** 2)

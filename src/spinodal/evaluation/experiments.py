@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..inference import solve
-from ..inference.messages.data import Data, make_data
-from ..inference.messages.state import rescaled
 from ..inference.solvers import two_times
+from ..inference.solvers.relaxed_bp import RelaxedBP
+from ..inference.task import Task, make_task
 from ..model.channels import GaussianNoise
 from ..model.model import Problem
 from ..model.sampling import Observed, sample
@@ -103,25 +103,25 @@ def figure_4(
     return dataset.merge(theory.drop_vars("phase"), combine_attrs="override")
 
 
-def follow(data: Data, steps: int, record: Callable[[Pair[Any]], Any], solver: Any = None) -> Any:
-    """What `record` makes of the means of F and X after each of the first `steps` undamped iterations, stacked.
+def follow(task: Task, steps: int, record: Callable[[Pair[Any]], Any], solver: Any = None) -> Any:
+    """What `record` makes of the means of F and X after each of the first `steps` iterations, stacked.
 
-    Without a solver, message passing with its corrections at both times (`solvers.two_times`); else that solver's steps.
+    Without a solver, undamped message passing with its corrections at both times (`solvers.two_times`); else that solver's steps.
     """
     if solver is None:
-        first: Any = two_times.begin(data)
+        first: Any = two_times.begin(task)
     else:
-        first = solver.init(data, jax.random.key(0))
+        first = solver.init(task, jax.random.key(0))
 
     def step(old: Any, _: None) -> tuple[Any, Any]:
         new: Any
         seen: Any
         if solver is None:
-            new = seen = two_times.step(data, old)
+            new = seen = two_times.step(task, old)
         else:
-            new = solver.step(data, old, 1.0)
+            new = solver.step(task, old)
             # With a message for each edge, the means of this iteration are what all the old messages say together.
-            seen = solver.marginals(data, old) if hasattr(solver, "marginals") else rescaled(new)
+            seen = solver.estimate(task, old if isinstance(solver, RelaxedBP) else new)
         return new, record(Pair(seen.F.mean, seen.X.mean))
 
     return jax.lax.scan(step, first, None, length=steps)[1]
@@ -130,7 +130,6 @@ def follow(data: Data, steps: int, record: Callable[[Pair[Any]], Any], solver: A
 def trajectories(problem: Problem, n: int, *, seed: int, instances: int, steps: int, solver: Any = None) -> Pair[np.ndarray]:
     """Errors on F and X iteration by iteration, as arrays (instance, iteration): what the state evolution speaks of. See `follow`."""
     drawn = sample(problem, n, seed=seed, batch=instances)
-    matrix = "exact" if problem.eta == 0 else "none" if np.isinf(problem.eta) else "noisy"
 
     def one(arguments: tuple[Observed, Any, Any]) -> Any:
         observed, F, X = arguments
@@ -138,7 +137,7 @@ def trajectories(problem: Problem, n: int, *, seed: int, instances: int, steps: 
         def record(mean: Pair[Any]) -> tuple[Any, Any]:
             return jnp.mean((mean.F - F) ** 2), jnp.mean((mean.X - X) ** 2)
 
-        return follow(make_data(observed, problem, n, matrix, "float64"), steps, record, solver)
+        return follow(make_task(observed, problem, n, "float64", Pair(False, False)), steps, record, solver)
 
     with jax.enable_x64(True):
         return Pair(*map(np.asarray, jax.jit(lambda drawn: jax.lax.map(one, drawn))((drawn.observed, *drawn.truth))))

@@ -23,7 +23,7 @@ from .execution.batch import Plan
 from .execution.checkpoint import Checkpoint, fingerprint
 from .execution.compiled import seldom
 from .execution.group import Outcome, Wishes, solve_group
-from .execution.machine import platform
+from .execution.machine import one_by_one
 from .execution.sharding import Placement
 from .progress import reporter
 from .search.learning import LEARNABLE, parameters
@@ -110,6 +110,7 @@ def solve(
     observed, names = checks.as_observed(Y, F_prime, mask)
     models, learn = _models(observed, model, density, noise_variance, eta, learn)
     if n_atoms is not None and np.ndim(n_atoms) == 1:
+        checks.check_numbers_of_atoms(n_atoms, observed.Y.ndim)  # type: ignore[arg-type]
         rest: dict[str, Any] = {
             "search": search,
             "restarts": restarts,
@@ -262,7 +263,7 @@ def _solve_batch(
             estimate = Estimate(F, X)
         if restarts > 1:
             observed, model = jax.tree.map(lambda value: np.repeat(value, restarts, axis=0), (observed, model))
-        alone = platform() == "cpu" and placement.mesh is None and saved is None
+        alone = one_by_one() and placement.mesh is None and saved is None
         groups = [slice(k, k + 1) for k in range(size * restarts)] if alone else [slice(0, size * restarts)]
         parts = []
         for group in groups:

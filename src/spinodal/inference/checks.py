@@ -186,3 +186,13 @@ def count_atoms(F_prime: np.ndarray | None, n_atoms: int | None) -> int:
     if n_atoms is None:
         raise InputError("n_atoms must be given where there is no F_prime to count the atoms of.")
     return n_atoms
+
+
+def check_numbers_of_atoms(numbers: Sequence[int], axes: int) -> None:
+    """Refuse numbers of atoms to try that are none, or are for a batch."""
+    if len(numbers) == 0:
+        raise InputError("n_atoms must be a number, or several, but an empty list was given.")
+    if axes == 3:
+        raise InputError(f"n_atoms must be one number for a batch of instances, but {len(numbers)} were given.")
+    for number in numbers:
+        check_count("n_atoms", number)

@@ -25,7 +25,7 @@ def judge(outcome: Outcome, k: int, from_scratch: bool) -> tuple[Status, str]:
     if not end.settled[k]:
         return Status.MAX_ITERATIONS, f"the run had not settled after {iterations} iterations"
     if outcome.verdict is not None and outcome.verdict.trouble[k]:
-        found = Findings(*(np.asarray(value)[k] for value in outcome.verdict.found))
+        found = Findings(*(None if value is None else value[k] for value in outcome.verdict.found))
         return Status.DEGENERATE, "; ".join(findings_in_words(found))
     return Status.CONVERGED, f"the run settled after {iterations} iterations, and no atom looks wrong"
 

@@ -139,7 +139,10 @@ def overlap_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Any
 @seldom(0)
 def reorder_batch(plan: Plan, run: Run, place: Any, sign: Any, moved: Any) -> Run:
     def one(run: Run, place: Any, sign: Any, moved: Any) -> Run:
-        new = again(run, plan.solver.reordered(run.state, place, sign))
+        state = plan.solver.reordered(run.state, place, sign)
+        if state is None:  # the solver does not know how: its atoms stay where they are
+            return run
+        new = again(run, state)
         return jax.tree.map(lambda new, old: jnp.where(moved, new, old), new, run)
 
     return mapped(one)(run, place, sign, moved)

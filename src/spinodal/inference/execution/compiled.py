@@ -8,7 +8,7 @@ What is computed is the same to rounding.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ import numpy as np
 
 from .machine import platform
 
+# Options that mean little effort; versions of XLA know some of them.
 _LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 # Arrays of more entries are worth the full effort.
 _SMALL = 10**6
@@ -26,14 +27,30 @@ def seldom(*static: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         plain = jax.jit(function, static_argnums=static)
-        quick = jax.jit(function, static_argnums=static, compiler_options=_LITTLE_EFFORT)
+
+        @cache
+        def quick() -> Any:
+            return jax.jit(function, static_argnums=static, compiler_options=_known_options())
 
         @wraps(function)
         def call(*arguments: Any) -> Any:
             traced = [value for k, value in enumerate(arguments) if k not in static]
-            small = all(np.size(leaf) < _SMALL for leaf in jax.tree.leaves(traced))
-            return (quick if small and platform() == "cpu" else plain)(*arguments)
+            small = all(np.size(leaf) < _SMALL and not isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(traced))
+            return (quick() if small and platform() == "cpu" else plain)(*arguments)
 
         return call
 
     return decorate
+
+
+@cache
+def _known_options() -> dict[str, Any]:
+    """The options that this version of XLA knows."""
+    known = {}
+    for name, value in _LITTLE_EFFORT.items():
+        try:
+            jax.jit(lambda: 0, compiler_options={name: value})()
+        except jax.errors.JaxRuntimeError:
+            continue
+        known[name] = value
+    return known

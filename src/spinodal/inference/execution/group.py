@@ -56,10 +56,10 @@ class Recorder:
         self.parts: list[tuple[np.ndarray, np.ndarray, Trace]] = []
 
     def add(self, run: Run) -> None:
-        begun, end = np.asarray(run.begun), np.asarray(run.iteration)
+        begun, end, trace = jax.device_get(gathered((run.begun, run.iteration, run.trace)))
         longest = int(np.max(end - begun))
         if longest:
-            self.parts.append((begun, end, Trace(*(np.asarray(values)[:, :longest] for values in run.trace))))
+            self.parts.append((begun, end, Trace(*(values[:, :longest] for values in trace))))
 
     def joined(self, size: int) -> Trace:
         """All traces, NaN where a run had ended."""
@@ -138,22 +138,23 @@ def _tell(plan: Plan, observed: Observed, model: Model, wishes: Wishes, run: Run
             "iterating", int(np.max(run.iteration)), float(np.nanmean(residual)) if np.isfinite(residual).any() else float("nan")
         )
     if wishes.watch is not None:
-        wishes.watch(int(np.max(run.iteration)), jax.tree.map(np.asarray, gathered(batch.means_batch(plan, observed, model, run))))
+        wishes.watch(int(np.max(run.iteration)), jax.device_get(gathered(batch.means_batch(plan, observed, model, run))))
 
 
 def _outcome(
     plan: Plan, observed: Observed, model: Model, keys: Any, start: Any, wishes: Wishes, run: Run, verdict: Any, recorder: Recorder
 ) -> Outcome:
     def concluded(run: Run) -> Conclusion:
-        return jax.tree.map(np.asarray, gathered(batch.conclude_batch(plan, observed, model, run, wishes.tolerance)))
+        return batch.conclude_batch(plan, observed, model, run, wishes.tolerance)
 
-    found = concluded(run)
+    if verdict is not None:  # what repairs needed, and no status does
+        verdict = verdict._replace(found=verdict.found._replace(axes=None, directions=None))
+    found, verdict, iterations = jax.device_get(gathered((concluded(run), verdict, run.iteration)))
     lost = ~(found.finite & found.fits)
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
         best = plan.solver.best(run.state)
         state = best if best is not None else batch.begin_batch(plan, observed, model, keys, start).state
-        other = concluded(run._replace(state=state))
+        other = jax.device_get(gathered(concluded(run._replace(state=state))))
         found = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), found, other)
-    verdict = None if verdict is None else jax.tree.map(np.asarray, gathered(verdict))
-    return Outcome(found, verdict, lost, np.asarray(run.iteration), recorder.joined(len(lost)))
+    return Outcome(found, verdict, lost, iterations, recorder.joined(len(lost)))

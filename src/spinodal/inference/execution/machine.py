@@ -25,6 +25,11 @@ def platform() -> str:
     return str(device().platform)
 
 
+def one_by_one() -> bool:
+    """Whether instances are best solved one after another: on a CPU, where each stays in cache and stops when it is done."""
+    return platform() == "cpu"
+
+
 def shared() -> bool:
     """Whether several devices share the signals."""
     return not jax.sharding.get_abstract_mesh().empty

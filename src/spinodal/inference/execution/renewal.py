@@ -77,7 +77,7 @@ def _in_place(look: Look, old: Sequence[Any], others: Any, step_size: Any, now: 
     totals = _row_sums(always)
     nothing = [jnp.zeros(old[0].shape[0], old[0].dtype) for _ in jax.eval_shape(lambda: [values for values, _ in rarely()])]
     counted = jax.lax.cond(now, lambda: _row_sums(rarely()), lambda: nothing)
-    return Renewed(list(look(old, others, after(step_size, *totals, *first)).new), totals, counted)
+    return Renewed(list(look(old, others, after(step_size, *totals, *counted, *first)).new), totals, counted)
 
 
 def after(value: Any, *arrays: Any) -> Any:

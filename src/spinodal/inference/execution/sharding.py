@@ -1,7 +1,7 @@
 """One problem over several devices: the signals (columns of Y, X and g) are divided, F is everywhere, XLA inserts the communication.
 
 Given F, a signal needs no other signal; what the signals say about F is a sum over them. So an iteration communicates one sum of the size
-of F, a few of one number for each atom, and the counts that the median over signals takes. docs/cluster.md has the numbers.
+of F, a few of one number for each atom, and one number of each signal, for the median. docs/cluster.md has the numbers.
 """
 
 from __future__ import annotations

@@ -182,13 +182,13 @@ def one_pass(rules: Rules, task: Task, F: Matrix, state: State, step_size: Any, 
         centre=task.centre.X,
         prior=task.prior.X,
     )
-    root = _root_N(task)
+    over_root = task.sizes[1] ** -0.5
 
     def look(old: Any, at: _Beside, step_size: Any) -> Looked:
         """Eqs. (13), (15), (17) and (18) for some entries; and what their old values add to Eqs. (14) and (16)."""
         before = Moments(old[0] * at.inverse, old[1] * at.inverse**2)
         precision, echo = at.a[0] * at.a[1], at.echo[0] * at.echo[1] if rules.learns_F else 0
-        message = _message(rules, precision, echo, centred(before.mean, at.centre), at.towards * (1 / root), at.centre)
+        message = _message(rules, precision, echo, centred(before.mean, at.centre), at.towards * over_root, at.centre)
         posterior, against = at.prior.posterior_and_odds(*message)
         shifted = old[0] if at.centre is None else old[0] - at.centre / at.inverse
         terms = structure.terms(Moments(shifted, old[1]), at.precision, at.g2)
