@@ -6,7 +6,6 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -14,9 +13,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from ..errors import InputError, check, check_count, check_finite, check_nonnegative, check_positive
-from .codes import Codes, Model, Slab
-from .fitting import Nominal, Run, Wanted, code_counts, fit_components
-from .shared import infer
+from ..inference.coding import (
+    Codes,
+    Fitted,
+    Given,
+    Learned,
+    Nominal,
+    Options,
+    code_interval,
+    code_std,
+    cost,
+    fit_components,
+    published_codes,
+    restored_std,
+)
 from .storage import Storable
 
 # More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
@@ -46,30 +56,18 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             >>> model.components_.shape, model.status_
             ((4, 8), 'converged')
         """
-        wanted = self._wanted()
+        given = self._given()
         X = self._validated(X, reset=True)
         nominal = self._nominal(X)
         n_components = self._count(X, nominal)
-        if len(X) < n_components:
-            warnings.warn(
-                f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.",
-                UserWarning,
-                stacklevel=2,
-            )
-        self.mean_ = _column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
+        self._warn_of_few_samples(X, n_components)
         self._warn_of_work(X, n_components)
+        self.mean_ = _column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
-        before = self._model() if known else None
+        before = self._learned() if known else None
         with _one_thread():
-            fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components), before)
-        self.scales_, self.scales_var_ = fitted.scales
-        self.components_ = fitted.components
-        self.components_var_ = fitted.components_var + fitted.components**2 * self.scales_var_[:, None]
-        self.noise_variance_, self.density_ = fitted.noise_variance, fitted.density
-        self.slab_mean_, self.slab_variance_ = fitted.slab_mean, fitted.slab_variance
-        self.status_, self.solver_status_ = fitted.status, fitted.solver_status
-        self.n_iter_, self.history_ = fitted.iterations, fitted.history
-        self.converged_ = fitted.status == "converged"
+            fitted = fit_components(X - self.mean_, given, nominal, self._options(n_components), before)
+        self._keep(fitted)
         if not self.converged_:
             warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
         return self
@@ -99,7 +97,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             True
         """
         codes, X = self._codes(X)
-        return np.sqrt(codes.variance + (codes.mean**2 + codes.variance) * self.scales_var_).astype(X.dtype)
+        return code_std(self._learned(), codes).astype(X.dtype)
 
     def transform_support(self, X: Any) -> np.ndarray:
         """Posterior probabilities that the codes are not zero.
@@ -131,9 +129,8 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         """
         check("level", level, 0.0, 1.0, low_open=True, high_open=True)
         codes, X = self._codes(X)
-        middle, square = codes.slab_mean, codes.slab_variance
-        half = ndtri((1 + level) / 2) * np.sqrt(square + (middle**2 + square) * self.scales_var_)
-        return (middle - half).astype(X.dtype), (middle + half).astype(X.dtype)
+        low, high = code_interval(self._learned(), codes, level)
+        return low.astype(X.dtype), high.astype(X.dtype)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Data with these codes: codes @ components_, and the mean_ that was taken off.
@@ -171,9 +168,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             (True, (160, 8))
         """
         codes, X = self._codes(X)
-        mean = self.inverse_transform(codes.mean)
-        variance = codes.signal_variance + (codes.mean**2 + codes.variance) @ self._given_scales()
-        return mean.astype(X.dtype), np.sqrt(variance + noise * self.noise_variance_).astype(X.dtype)
+        return self.inverse_transform(codes.mean).astype(X.dtype), restored_std(self._learned(), codes, noise).astype(X.dtype)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log of the probability density of each sample under the learned model, in nats: higher is better.
@@ -201,18 +196,34 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         """
         return float(np.mean(self.score_samples(X)))
 
+    def _warn_of_few_samples(self, X: np.ndarray, n_components: int) -> None:
+        if len(X) < n_components:
+            warnings.warn(
+                f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def _warn_of_work(self, X: np.ndarray, n_components: int) -> None:
-        """Rounds of refinement take samples x n_components^2 x the smaller side, and with missing entries a matrix for each feature."""
-        side = min(n_components, X.shape[1])
-        work = 0.0 if self.fast else float(self.refine_iter) * len(X) * n_components**2 * side
-        room = 8.0 * X.shape[1] * n_components**2 if np.isnan(X).any() else 0.0
-        if work > _LONG_WORK or (self.refine_iter and room > _MUCH_ROOM):
+        work, room = cost(X.shape, n_components, self.refine_iter, missing=bool(np.isnan(X).any()), fast=self.fast)
+        if work > _LONG_WORK or room > _MUCH_ROOM:
             warnings.warn(
                 f"refine_iter={self.refine_iter} rounds on {len(X)} samples with {n_components} components may take {work:.0e} operations "
                 f"and {room / 1e9:.2g} GB; refine_iter=0 leaves them out.",
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _keep(self, fitted: Fitted) -> None:
+        """Fitted attributes, by the names that scikit-learn gives them."""
+        for name, value in fitted.learned._asdict().items():
+            setattr(self, f"{name}_", value)
+        self.status_, self.solver_status_ = fitted.status, fitted.solver_status
+        self.n_iter_, self.history_ = fitted.iterations, fitted.history
+        self.converged_ = fitted.status == "converged"
+
+    def _learned(self) -> Learned:
+        return Learned(*(getattr(self, f"{name}_") for name in Learned._fields))
 
     def _infer(self, X: Any, what: str) -> np.ndarray:
         codes, X = self._codes(X)
@@ -223,29 +234,14 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         with _one_thread():
-            found = infer(self._model(), X - self.mean_)
-        size = self.scales_.astype(np.float64)
-        sized = {name: getattr(found, name) * size for name in ("mean", "slab_mean")}
-        sized |= {name: getattr(found, name) * size**2 for name in ("variance", "slab_variance")}
-        return found._replace(**sized), X
-
-    def _model(self) -> Model:
-        """The model in which all codes have the same slab."""
-        slab = Slab(self.density_, self.slab_mean_, self.slab_variance_)
-        size = self.scales_.astype(np.float64)[:, None]
-        components, variances = self.components_ * size, self._given_scales() * size**2
-        return Model(components, variances, slab, self.noise_variance_, code_counts(self.own_density), self.fast)
-
-    def _given_scales(self) -> np.ndarray:
-        """The variances of the components without what their scales add, which no product with codes can tell."""
-        return np.maximum(self.components_var_.astype(np.float64) - self.components_.astype(np.float64) ** 2 * self.scales_var_[:, None], 0)
+            return published_codes(self._learned(), X - self.mean_, own_density=self.own_density, fast=self.fast), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
 
-    def _wanted(self) -> Wanted:
+    def _given(self) -> Given:
         """The parameters, checked."""
-        given = {name: None if _is_auto(getattr(self, name)) else getattr(self, name) for name in Wanted._fields}
+        given = {name: None if _is_auto(getattr(self, name)) else getattr(self, name) for name in Given._fields}
         if given["density"] is not None:
             check("density", given["density"], 0.0, 1.0, low_open=True, high_open=True)
         if given["noise_variance"] is not None:
@@ -258,7 +254,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         check_count("n_init", self.n_init)
         check_count("refine_iter", self.refine_iter, 0)
         check("tol", self.tol, 0.0, 1.0, high_open=True)
-        return Wanted(**given)
+        return Given(**given)
 
     def _nominal(self, X: np.ndarray) -> Nominal | None:
         return None
@@ -269,9 +265,9 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             return len(nominal.matrix)
         return X.shape[1] if self.n_components is None else int(self.n_components)
 
-    def _run(self, n_components: int) -> Run:
+    def _options(self, n_components: int) -> Options:
         seed = int(check_random_state(self.random_state).randint(_SEEDS - self.n_init))
-        return Run(
+        return Options(
             n_components, self.n_init, self.max_iter, self.tol, self.refine_iter, self.own_density, self.fast, seed, self._progress()
         )
 
