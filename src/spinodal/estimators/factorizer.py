@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from ..errors import InputError, check, check_count, check_finite, check_nonnegative, check_positive
+from ..errors import InputError, check
 from ..inference.coding import (
     Codes,
     Fitted,
     Given,
     Learned,
     Nominal,
-    Options,
     code_interval,
     code_std,
-    cost,
     fit_components,
     published_codes,
     restored_std,
 )
 from .storage import Storable
+from .validation import check_parameters, column_means, is_auto, options_of, warn_before
 
-# More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
-_LONG_WORK, _MUCH_ROOM = 2e13, 8e9
-# Seeds are drawn below this.
-_SEEDS = 2**31 - 1
 _WHY = {
     "max_iterations": "Not settled after max_iter={self.max_iter} iterations and refine_iter={self.refine_iter} rounds; raise them.",
     "diverged": "The iterations diverged, and the best state is kept; the model does not suit the data.",
@@ -60,13 +55,12 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         X = self._validated(X, reset=True)
         nominal = self._nominal(X)
         n_components = self._count(X, nominal)
-        self._warn_of_few_samples(X, n_components)
-        self._warn_of_work(X, n_components)
-        self.mean_ = _column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
+        warn_before(self, X, n_components)
+        self.mean_ = column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
         before = self._learned() if known else None
         with _one_thread():
-            fitted = fit_components(X - self.mean_, given, nominal, self._options(n_components), before)
+            fitted = fit_components(X - self.mean_, given, nominal, options_of(self, n_components), before)
         self._keep(fitted)
         if not self.converged_:
             warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
@@ -196,24 +190,6 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         """
         return float(np.mean(self.score_samples(X)))
 
-    def _warn_of_few_samples(self, X: np.ndarray, n_components: int) -> None:
-        if len(X) < n_components:
-            warnings.warn(
-                f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.",
-                UserWarning,
-                stacklevel=3,
-            )
-
-    def _warn_of_work(self, X: np.ndarray, n_components: int) -> None:
-        work, room = cost(X.shape, n_components, self.refine_iter, missing=bool(np.isnan(X).any()), fast=self.fast)
-        if work > _LONG_WORK or room > _MUCH_ROOM:
-            warnings.warn(
-                f"refine_iter={self.refine_iter} rounds on {len(X)} samples with {n_components} components may take {work:.0e} operations "
-                f"and {room / 1e9:.2g} GB; refine_iter=0 leaves them out.",
-                UserWarning,
-                stacklevel=3,
-            )
-
     def _keep(self, fitted: Fitted) -> None:
         """Fitted attributes, by the names that scikit-learn gives them."""
         for name, value in fitted.learned._asdict().items():
@@ -240,21 +216,9 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
 
     def _given(self) -> Given:
-        """The parameters, checked."""
-        given = {name: None if _is_auto(getattr(self, name)) else getattr(self, name) for name in Given._fields}
-        if given["density"] is not None:
-            check("density", given["density"], 0.0, 1.0, low_open=True, high_open=True)
-        if given["noise_variance"] is not None:
-            check_nonnegative("noise_variance", given["noise_variance"])
-        if given["slab_mean"] is not None:
-            check_finite("slab_mean", given["slab_mean"])
-        if given["slab_variance"] is not None:
-            check_positive("slab_variance", given["slab_variance"])
-        check_count("max_iter", self.max_iter, 0)
-        check_count("n_init", self.n_init)
-        check_count("refine_iter", self.refine_iter, 0)
-        check("tol", self.tol, 0.0, 1.0, high_open=True)
-        return Given(**given)
+        """The parameters that the user gives or leaves to be learned, checked."""
+        check_parameters(self)
+        return Given(*(None if is_auto(getattr(self, name)) else getattr(self, name) for name in Given._fields))
 
     def _nominal(self, X: np.ndarray) -> Nominal | None:
         return None
@@ -264,23 +228,6 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         if nominal is not None:
             return len(nominal.matrix)
         return X.shape[1] if self.n_components is None else int(self.n_components)
-
-    def _options(self, n_components: int) -> Options:
-        seed = int(check_random_state(self.random_state).randint(_SEEDS - self.n_init))
-        return Options(
-            n_components, self.n_init, self.max_iter, self.tol, self.refine_iter, self.own_density, self.fast, seed, self._progress()
-        )
-
-    def _progress(self) -> Any:
-        if not self.verbose:
-            return self.callback
-
-        def tell(iteration: int, residual: float, damping: float) -> None:
-            print(f"[{type(self).__name__}] iteration {iteration}, residual {residual:.3g} of the data's power")
-            if self.callback is not None:
-                self.callback(iteration, residual, damping)
-
-        return tell
 
     @property
     def _n_features_out(self) -> int:
@@ -295,14 +242,9 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
 
 def _one_thread() -> Any:
     """Many small matrices: several threads to each would mostly wait for each other. JAX has threads of its own."""
-    return threadpool_limits(1, user_api="blas")
+    return _threads().limit(limits=1, user_api="blas")
 
 
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _column_means(X: np.ndarray) -> np.ndarray:
-    """Mean of each feature over its observed entries; 0 where there are none."""
-    known = ~np.isnan(X)
-    return (np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)).astype(X.dtype)
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all libraries that are loaded, which takes as long as the codes of a small sample

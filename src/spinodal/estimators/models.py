@@ -120,6 +120,8 @@ class BlindCalibration(Factorizer):
         True
     """
 
+    _array_parameters = ("matrix",)
+
     def __init__(
         self,
         matrix: Any = None,
