@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fits import ATOMS, FEATURES, UNIT, Fit, drawn, fit_drawn, learned
+from fits import ATOMS, FEATURES, SHAPE, UNIT, Fit, drawn, fit_drawn, learned
 from scipy.special import ndtri
 
 import spinodal as sp
@@ -136,16 +136,19 @@ def check_all_intervals(found: list[Fit]) -> None:
     assert near(0.9, measured)
 
 
-@pytest.mark.parametrize(("eta", "missing"), [(np.inf, 0.0), (0.01, 0.3)])
-def test_intervals_at_another_size_without_message_passing(eta: float, missing: float) -> None:
-    """With missing entries and without, from samples or nominal components."""
-    check_all_intervals(fits(FEW, eta, 0.02, missing, (6, 16, 250), 0.25, max_iter=0, n_init=5))
+def test_intervals_at_another_noise_and_density() -> None:
+    check_all_intervals(fits(FEW, np.inf, 0.01, 0.0, SHAPE, 0.2))
+
+
+def test_intervals_at_another_size_with_missing_entries() -> None:
+    """Nothing has to be compiled for BlindCalibration without message passing."""
+    check_all_intervals(fits(FEW, 0.01, 0.02, 0.3, (6, 16, 250), 0.25, max_iter=0))
 
 
 SIZES = [
-    ((8, 16, 300), 0.25, 0.05, 0.3),
     ((16, 32, 600), 0.1, 0.01, 0.0),
-    ((16, 24, 800), 0.3, 1e-4, 0.0),
+    pytest.param((8, 16, 300), 0.25, 0.05, 0.3, marks=pytest.mark.slow),
+    pytest.param((16, 24, 800), 0.3, 1e-4, 0.0, marks=pytest.mark.slow),
     pytest.param((32, 48, 1500), 0.15, 0.1, 0.3, marks=pytest.mark.slow),
     pytest.param((64, 64, 4000), 0.1, 1e-3, 0.0, marks=pytest.mark.slow),
 ]

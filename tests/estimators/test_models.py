@@ -68,7 +68,7 @@ def test_held_out_evidence_is_highest_at_the_true_number_of_components() -> None
     assert best_number(model, [ATOMS - 3, ATOMS, ATOMS + 4], drawn().data) == ATOMS
 
 
-@pytest.mark.claims
+@pytest.mark.slow
 def test_held_out_evidence_is_highest_at_the_true_number_of_components_with_message_passing() -> None:
     assert best_number(sp.DictionaryLearner(random_state=0, max_iter=600), [ATOMS - 3, ATOMS, ATOMS + 4], drawn().data) == ATOMS
 

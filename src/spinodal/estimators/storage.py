@@ -6,6 +6,7 @@ import io
 import json
 import os
 import secrets
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,12 +24,8 @@ _NOT_SAVED = ("callback",)
 _OUTPUT = "_sklearn_output_config"
 # Fitted attributes: arrays by their sides (k components, f features), numbers by what they lie strictly between, counts, and words.
 _ARRAYS = {"components_": "kf", "components_var_": "kf", "scales_": "k", "scales_var_": "k", "mean_": "f"}
-_NUMBERS = {
-    "noise_variance_": (-np.finfo(float).tiny, np.inf),
-    "density_": (0.0, 1.0),
-    "slab_mean_": (-np.inf, np.inf),
-    "slab_variance_": (0.0, np.inf),
-}
+_MOST = sys.float_info.max
+_NUMBERS = {"noise_variance_": (-1 / _MOST, _MOST), "density_": (0.0, 1.0), "slab_mean_": (-_MOST, _MOST), "slab_variance_": (0.0, _MOST)}
 _COUNTS = ("n_iter_", "n_features_in_")
 _STATUSES = ("status_", "solver_status_")
 _FITTED = {*_ARRAYS, *_NUMBERS, *_COUNTS, *_STATUSES, "converged_", "history_"}
