@@ -40,10 +40,10 @@ def test_samples_with_holes_go_to_expectation_propagation_and_keep_their_places(
 def test_samples_of_unequal_complexity_are_coded_better_with_densities_of_their_own(fast: bool) -> None:
     rng = np.random.default_rng(3)
     G = rng.normal(size=(32, 40)) / np.sqrt(40)
-    density = np.where(rng.random((300, 1)) < 0.5, 0.02, 0.5)
-    x = 3 * rng.normal(size=(300, 32)) * (rng.random((300, 32)) < density)
+    density = np.where(rng.random((120, 1)) < 0.5, 0.02, 0.5)
+    x = 3 * rng.normal(size=(120, 32)) * (rng.random((120, 32)) < density)
     model = CodingModel(G, np.zeros_like(G), Slab(0.26, 0.0, 9.0), 1.0, fast=fast)
-    y = x @ G + rng.normal(size=(300, 40))
+    y = x @ G + rng.normal(size=(120, 40))
     common, own = (np.mean((infer_codes(each, y).mean - x) ** 2) for each in (model, model._replace(density_weight=4.0)))
     assert own < 0.95 * common
 

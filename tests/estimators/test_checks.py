@@ -1,6 +1,7 @@
 """scikit-learn's own checks: shapes, types, clones, invariances, bad input.
 
-With message passing every shape is compiled anew, which takes minutes: every run makes all checks without it, and one with it.
+With message passing every shape is compiled anew, which takes minutes: every run makes all checks without it, the runs of statistical
+claims one with it, and `make test-slow` all with it.
 """
 
 from __future__ import annotations

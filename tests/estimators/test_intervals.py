@@ -146,7 +146,7 @@ def test_intervals_at_another_size_with_missing_entries() -> None:
 
 
 SIZES = [
-    ((16, 32, 600), 0.1, 0.01, 0.0),
+    pytest.param((16, 32, 600), 0.1, 0.01, 0.0, marks=pytest.mark.claims),
     pytest.param((8, 16, 300), 0.25, 0.05, 0.3, marks=pytest.mark.slow),
     pytest.param((16, 24, 800), 0.3, 1e-4, 0.0, marks=pytest.mark.slow),
     pytest.param((32, 48, 1500), 0.15, 0.1, 0.3, marks=pytest.mark.slow),
@@ -154,7 +154,6 @@ SIZES = [
 ]
 
 
-@pytest.mark.claims
 @pytest.mark.parametrize("eta", [np.inf, 0.01])
 @pytest.mark.parametrize(("shape", "density", "noise", "missing"), SIZES)
 def test_intervals_at_other_sizes(eta: float, shape: tuple[int, ...], density: float, noise: float, missing: float) -> None:
