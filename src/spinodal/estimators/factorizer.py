@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from ..errors import InputError, check, check_count, check_finite, check_nonnegative, check_positive
-from .codes import Codes, Model, Slab
-from .fitting import Nominal, Run, Wanted, code_counts, fit_components
-from .shared import infer
+from ..errors import InputError, check
+from ..inference.coding import (
+    Codes,
+    Fitted,
+    Given,
+    Learned,
+    Nominal,
+    code_interval,
+    code_std,
+    fit_components,
+    published_codes,
+    restored_std,
+)
 from .storage import Storable
+from .validation import check_parameters, column_means, is_auto, options_of, warn_before
 
-# More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
-_LONG_WORK, _MUCH_ROOM = 2e13, 8e9
-# Seeds are drawn below this.
-_SEEDS = 2**31 - 1
 _WHY = {
     "max_iterations": "Not settled after max_iter={self.max_iter} iterations and refine_iter={self.refine_iter} rounds; raise them.",
     "diverged": "The iterations diverged, and the best state is kept; the model does not suit the data.",
@@ -46,30 +51,17 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             >>> model.components_.shape, model.status_
             ((4, 8), 'converged')
         """
-        wanted = self._wanted()
+        given = self._given()
         X = self._validated(X, reset=True)
         nominal = self._nominal(X)
         n_components = self._count(X, nominal)
-        if len(X) < n_components:
-            warnings.warn(
-                f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.",
-                UserWarning,
-                stacklevel=2,
-            )
-        self.mean_ = _column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
-        self._warn_of_work(X, n_components)
+        warn_before(self, X, n_components)
+        self.mean_ = column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
-        before = self._model() if known else None
+        before = self._learned() if known else None
         with _one_thread():
-            fitted = fit_components(X - self.mean_, wanted, nominal, self._run(n_components), before)
-        self.scales_, self.scales_var_ = fitted.scales
-        self.components_ = fitted.components
-        self.components_var_ = fitted.components_var + fitted.components**2 * self.scales_var_[:, None]
-        self.noise_variance_, self.density_ = fitted.noise_variance, fitted.density
-        self.slab_mean_, self.slab_variance_ = fitted.slab_mean, fitted.slab_variance
-        self.status_, self.solver_status_ = fitted.status, fitted.solver_status
-        self.n_iter_, self.history_ = fitted.iterations, fitted.history
-        self.converged_ = fitted.status == "converged"
+            fitted = fit_components(X - self.mean_, given, nominal, options_of(self, n_components), before)
+        self._keep(fitted)
         if not self.converged_:
             warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
         return self
@@ -99,7 +91,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             True
         """
         codes, X = self._codes(X)
-        return np.sqrt(codes.variance + (codes.mean**2 + codes.variance) * self.scales_var_).astype(X.dtype)
+        return code_std(self._learned(), codes).astype(X.dtype)
 
     def transform_support(self, X: Any) -> np.ndarray:
         """Posterior probabilities that the codes are not zero.
@@ -131,9 +123,8 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         """
         check("level", level, 0.0, 1.0, low_open=True, high_open=True)
         codes, X = self._codes(X)
-        middle, square = codes.slab_mean, codes.slab_variance
-        half = ndtri((1 + level) / 2) * np.sqrt(square + (middle**2 + square) * self.scales_var_)
-        return (middle - half).astype(X.dtype), (middle + half).astype(X.dtype)
+        low, high = code_interval(self._learned(), codes, level)
+        return low.astype(X.dtype), high.astype(X.dtype)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Data with these codes: codes @ components_, and the mean_ that was taken off.
@@ -171,9 +162,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             (True, (160, 8))
         """
         codes, X = self._codes(X)
-        mean = self.inverse_transform(codes.mean)
-        variance = codes.signal_variance + (codes.mean**2 + codes.variance) @ self._given_scales()
-        return mean.astype(X.dtype), np.sqrt(variance + noise * self.noise_variance_).astype(X.dtype)
+        return self.inverse_transform(codes.mean).astype(X.dtype), restored_std(self._learned(), codes, noise).astype(X.dtype)
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Log of the probability density of each sample under the learned model, in nats: higher is better.
@@ -201,18 +190,16 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         """
         return float(np.mean(self.score_samples(X)))
 
-    def _warn_of_work(self, X: np.ndarray, n_components: int) -> None:
-        """Rounds of refinement take samples x n_components^2 x the smaller side, and with missing entries a matrix for each feature."""
-        side = min(n_components, X.shape[1])
-        work = 0.0 if self.fast else float(self.refine_iter) * len(X) * n_components**2 * side
-        room = 8.0 * X.shape[1] * n_components**2 if np.isnan(X).any() else 0.0
-        if work > _LONG_WORK or (self.refine_iter and room > _MUCH_ROOM):
-            warnings.warn(
-                f"refine_iter={self.refine_iter} rounds on {len(X)} samples with {n_components} components may take {work:.0e} operations "
-                f"and {room / 1e9:.2g} GB; refine_iter=0 leaves them out.",
-                UserWarning,
-                stacklevel=3,
-            )
+    def _keep(self, fitted: Fitted) -> None:
+        """Fitted attributes, by the names that scikit-learn gives them."""
+        for name, value in fitted.learned._asdict().items():
+            setattr(self, f"{name}_", value)
+        self.status_, self.solver_status_ = fitted.status, fitted.solver_status
+        self.n_iter_, self.history_ = fitted.iterations, fitted.history
+        self.converged_ = fitted.status == "converged"
+
+    def _learned(self) -> Learned:
+        return Learned(*(getattr(self, f"{name}_") for name in Learned._fields))
 
     def _infer(self, X: Any, what: str) -> np.ndarray:
         codes, X = self._codes(X)
@@ -223,42 +210,15 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         with _one_thread():
-            found = infer(self._model(), X - self.mean_)
-        size = self.scales_.astype(np.float64)
-        sized = {name: getattr(found, name) * size for name in ("mean", "slab_mean")}
-        sized |= {name: getattr(found, name) * size**2 for name in ("variance", "slab_variance")}
-        return found._replace(**sized), X
-
-    def _model(self) -> Model:
-        """The model in which all codes have the same slab."""
-        slab = Slab(self.density_, self.slab_mean_, self.slab_variance_)
-        size = self.scales_.astype(np.float64)[:, None]
-        components, variances = self.components_ * size, self._given_scales() * size**2
-        return Model(components, variances, slab, self.noise_variance_, code_counts(self.own_density), self.fast)
-
-    def _given_scales(self) -> np.ndarray:
-        """The variances of the components without what their scales add, which no product with codes can tell."""
-        return np.maximum(self.components_var_.astype(np.float64) - self.components_.astype(np.float64) ** 2 * self.scales_var_[:, None], 0)
+            return published_codes(self._learned(), X - self.mean_, own_density=self.own_density, fast=self.fast), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
 
-    def _wanted(self) -> Wanted:
-        """The parameters, checked."""
-        given = {name: None if _is_auto(getattr(self, name)) else getattr(self, name) for name in Wanted._fields}
-        if given["density"] is not None:
-            check("density", given["density"], 0.0, 1.0, low_open=True, high_open=True)
-        if given["noise_variance"] is not None:
-            check_nonnegative("noise_variance", given["noise_variance"])
-        if given["slab_mean"] is not None:
-            check_finite("slab_mean", given["slab_mean"])
-        if given["slab_variance"] is not None:
-            check_positive("slab_variance", given["slab_variance"])
-        check_count("max_iter", self.max_iter, 0)
-        check_count("n_init", self.n_init)
-        check_count("refine_iter", self.refine_iter, 0)
-        check("tol", self.tol, 0.0, 1.0, high_open=True)
-        return Wanted(**given)
+    def _given(self) -> Given:
+        """The parameters that the user gives or leaves to be learned, checked."""
+        check_parameters(self)
+        return Given(*(None if is_auto(getattr(self, name)) else getattr(self, name) for name in Given._fields))
 
     def _nominal(self, X: np.ndarray) -> Nominal | None:
         return None
@@ -268,23 +228,6 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         if nominal is not None:
             return len(nominal.matrix)
         return X.shape[1] if self.n_components is None else int(self.n_components)
-
-    def _run(self, n_components: int) -> Run:
-        seed = int(check_random_state(self.random_state).randint(_SEEDS - self.n_init))
-        return Run(
-            n_components, self.n_init, self.max_iter, self.tol, self.refine_iter, self.own_density, self.fast, seed, self._progress()
-        )
-
-    def _progress(self) -> Any:
-        if not self.verbose:
-            return self.callback
-
-        def tell(iteration: int, residual: float, damping: float) -> None:
-            print(f"[{type(self).__name__}] iteration {iteration}, residual {residual:.3g} of the data's power")
-            if self.callback is not None:
-                self.callback(iteration, residual, damping)
-
-        return tell
 
     @property
     def _n_features_out(self) -> int:
@@ -299,14 +242,9 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
 
 def _one_thread() -> Any:
     """Many small matrices: several threads to each would mostly wait for each other. JAX has threads of its own."""
-    return threadpool_limits(1, user_api="blas")
+    return _threads().limit(limits=1, user_api="blas")
 
 
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _column_means(X: np.ndarray) -> np.ndarray:
-    """Mean of each feature over its observed entries; 0 where there are none."""
-    known = ~np.isnan(X)
-    return (np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)).astype(X.dtype)
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all libraries that are loaded, which takes as long as the codes of a small sample

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, check_count, check_positive
+from ..inference.coding import Given, Nominal
 from .factorizer import Factorizer
-from .fitting import Nominal, Wanted
 
 
 class DictionaryLearner(Factorizer):
@@ -93,10 +93,10 @@ class DictionaryLearner(Factorizer):
         self.callback = callback
         self.verbose = verbose
 
-    def _wanted(self) -> Wanted:
+    def _given(self) -> Given:
         if self.n_components is not None:
             check_count("n_components", self.n_components)
-        return super()._wanted()
+        return super()._given()
 
 
 class BlindCalibration(Factorizer):
@@ -119,6 +119,8 @@ class BlindCalibration(Factorizer):
         >>> bool(np.mean((model.components_ - true) ** 2) < np.mean((nominal - true) ** 2) / 3)
         True
     """
+
+    _array_parameters = ("matrix",)
 
     def __init__(
         self,
@@ -159,9 +161,9 @@ class BlindCalibration(Factorizer):
         self.callback = callback
         self.verbose = verbose
 
-    def _wanted(self) -> Wanted:
+    def _given(self) -> Given:
         check_positive("eta", self.eta)
-        return super()._wanted()
+        return super()._given()
 
     def _nominal(self, X: np.ndarray) -> Nominal:
         if self.matrix is None:

@@ -1,25 +1,44 @@
-"""Fitted models in .npz files: numbers and words only, nothing pickled."""
+"""Estimators in .npz files: numbers and words only, nothing pickled. What is saved and what is loaded pass the same checks."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import secrets
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 
 from ..errors import InputError
 
-# The entry of the file that holds what is not an array: the class, its parameters, and attributes that are numbers or words.
-_HEADER = "header"
+# The entry of the file that holds what is not an array: the layout, the class, and all that is a number or a word.
+_HEADER, _LAYOUT = "header", 1
 _NOT_SAVED = ("callback",)
+# scikit-learn keeps the choice of `set_output` here.
+_OUTPUT = "_sklearn_output_config"
+# Fitted attributes: arrays by their sides (k components, f features), numbers by what they lie strictly between, counts, and words.
+_ARRAYS = {"components_": "kf", "components_var_": "kf", "scales_": "k", "scales_var_": "k", "mean_": "f"}
+_MOST = sys.float_info.max
+_NUMBERS = {"noise_variance_": (-1 / _MOST, _MOST), "density_": (0.0, 1.0), "slab_mean_": (-_MOST, _MOST), "slab_variance_": (0.0, _MOST)}
+_COUNTS = ("n_iter_", "n_features_in_")
+_STATUSES = ("status_", "solver_status_")
+_FITTED = {*_ARRAYS, *_NUMBERS, *_COUNTS, *_STATUSES, "converged_", "history_"}
 
 
 class Storable:
     """`save` and `load` for estimators: parameters and fitted attributes come back exactly. A callback is not kept."""
 
+    # Parameters that may be arrays.
+    _array_parameters: tuple[str, ...] = ()
+
     def save(self, path: str | Path) -> None:
-        """Write the estimator to a .npz file.
+        """Write the estimator to a .npz file, whole or not at all: a file that was there stays until the new one is complete.
 
         Examples:
             >>> from pathlib import Path
@@ -31,26 +50,20 @@ class Storable:
             ...     print(sp.DictionaryLearner.load(path))
             DictionaryLearner(density=0.1, n_components=5)
         """
-        header: dict[str, Any] = {"class": type(self).__name__, "plain": {}, "arrays_of": {}}
-        arrays: dict[str, np.ndarray] = {}
-        for name, value in vars(self).items():
-            if name in _NOT_SAVED:
-                continue
-            if isinstance(value, dict):
-                header["arrays_of"][name] = list(value)
-                arrays |= {f"{name}.{key}": np.asarray(each) for key, each in value.items()}
-            elif isinstance(value, np.ndarray):
-                arrays[name] = value.astype(str) if value.dtype == object else value
-            elif isinstance(value, (list, tuple)):
-                arrays[name] = np.asarray(value)
-            else:
-                header["plain"][name] = _plain(name, value)
-        with Path(path).open("wb") as file:  # a name without .npz stays as it is
-            np.savez(file, allow_pickle=False, **{_HEADER: np.asarray(json.dumps(header))}, **arrays)
+        values = {name: _plain(value) for name, value in vars(self).items() if name not in _NOT_SAVED}
+        why = _objection(self, values)
+        if why is not None:
+            raise InputError(f"The {type(self).__name__} can't be saved: {why}.")
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        arrays |= {f"history_.{name}": value for name, value in values.pop("history_", {}).items()}
+        words = {name: value for name, value in values.items() if name not in arrays}
+        header = json.dumps({"layout": _LAYOUT, "class": type(self).__name__, "values": words})
+        with _replacing(Path(path)) as file:
+            np.savez(file, allow_pickle=False, **{_HEADER: np.asarray(header)}, **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read an estimator that `save` wrote.
+        """Read an estimator that `save` wrote. A file that is damaged, or of something else, is refused; nothing is ever unpickled.
 
         Examples:
             >>> from pathlib import Path
@@ -62,26 +75,126 @@ class Storable:
             ...     print(sp.BlindCalibration.load(path).eta)
             0.01
         """
+        refused = f"path must be a file written by {cls.__name__}.save, but {str(path)!r}"
         try:
-            with np.load(path, allow_pickle=False) as file:
-                stored = {name: file[name] for name in file.files}
-                header = json.loads(str(stored.pop(_HEADER)))
-        except (ValueError, KeyError, AttributeError, EOFError):
-            raise InputError(f"path must be a file written by {cls.__name__}.save, but {str(path)!r} is not.") from None
-        if header["class"] != cls.__name__:
-            raise InputError(f"path must be a file written by {cls.__name__}.save, but {str(path)!r} holds a {header['class']}.")
+            stored = _arrays(Path(path).read_bytes())
+            header = json.loads(str(stored.pop(_HEADER)))
+            layout, kind, values = (header[key] for key in ("layout", "class", "values"))
+            values = {name: value for name, value in values.items() if name != "history_"}
+        except OSError as error:
+            raise InputError(f"{refused} can't be read: {error.strerror or error}.") from None
+        except Exception:  # of a damaged file the readers may raise anything, from struct.error to RecursionError
+            raise InputError(f"{refused} is damaged or is another kind of file.") from None
+        if kind != cls.__name__:
+            raise InputError(f"{refused} holds {f'a {kind}' if isinstance(kind, str) and kind.isidentifier() else 'something else'}.")
+        if layout != _LAYOUT:
+            raise InputError(f"{refused} is of another version of Spinodal.")
+        history = {name: stored.pop(name) for name in list(stored) if name.startswith("history_.")}
+        values |= stored
+        if "components_" in values:
+            values["history_"] = {name.removeprefix("history_."): value for name, value in history.items()}
         model = cls()
-        vars(model).update(header["plain"])
-        for name, keys in header["arrays_of"].items():
-            setattr(model, name, {key: stored.pop(f"{name}.{key}") for key in keys})
-        for name, value in stored.items():
-            setattr(model, name, value.astype(object) if value.dtype.kind == "U" else value)
+        why = _objection(model, values)
+        if why is not None:
+            raise InputError(f"{refused} can't be used: {why}.")
+        vars(model).update({name: value.astype(object) if name == "feature_names_in_" else value for name, value in values.items()})
         return model
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Values as a file has them: arrays of numbers or words, plain numbers and words."""
     if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise InputError(f"{name} must be a number, a word or an array to be saved, but it is a {type(value).__name__}.")
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        try:
+            return np.asarray(value)
+        except ValueError:  # rows of unequal length
+            return value
+    return value.astype(str) if isinstance(value, np.ndarray) and value.dtype == object else value
+
+
+def _objection(model: Any, values: dict[str, Any]) -> str | None:
+    """What is wrong with the attributes of an estimator of this class, in words; None if nothing is."""
+    parameters, fitted = set(model.get_params(deep=False)), _FITTED & values.keys()
+    optional = {"feature_names_in_", _OUTPUT}
+    for name in values.keys() - parameters - _FITTED - optional:
+        return f"it has an attribute {name!r}, which is not one of a {type(model).__name__}"
+    for name in parameters & values.keys():
+        value = values[name]
+        if isinstance(value, np.ndarray) and name in model._array_parameters:
+            if value.dtype.kind not in "fiub":
+                return f"{name} is not an array of real numbers"
+        elif not (value is None or isinstance(value, (bool, int, float, str))):
+            return f"{name} is neither a number nor a word"
+    output = values.get(_OUTPUT, {})
+    if not isinstance(output, dict) or not all(isinstance(value, str) for value in output.values()):
+        return "the choice of set_output is not a word"
+    if fitted:
+        return _objection_to_fit(values)
+    return "it has names of features, but is not fitted" if "feature_names_in_" in values else None
+
+
+def _objection_to_fit(values: dict[str, Any]) -> str | None:
+    """What is wrong with the fitted attributes: some are missing, or of a wrong kind, shape or range."""
+    for name in sorted(_FITTED - values.keys()):
+        return f"{name} is missing"
+    for name in _COUNTS:
+        if isinstance(values[name], bool) or not isinstance(values[name], int) or values[name] < 0:
+            return f"{name} is not a count"
+    for name, (low, high) in _NUMBERS.items():
+        if isinstance(values[name], bool) or not isinstance(values[name], (int, float)) or not low < values[name] < high:
+            return f"{name} is not a number that it could be"
+    for name in _STATUSES:
+        if values[name] not in ("converged", "max_iterations", "diverged", "degenerate"):
+            return f"{name} is not a status"
+    if not isinstance(values["converged_"], bool):
+        return "converged_ is neither true nor false"
+    sides = {"k": np.shape(values["components_"])[:1], "f": (values["n_features_in_"],)}
+    kinds = {getattr(values[name], "dtype", None) for name in _ARRAYS}
+    if kinds not in ({np.dtype(np.float64)}, {np.dtype(np.float32)}):
+        return f"{', '.join(_ARRAYS)} are not arrays of one precision"
+    for name, axes in _ARRAYS.items():
+        shape = sum((sides[axis] for axis in axes), start=())
+        if values[name].shape != shape or 0 in shape:
+            return f"{name} has the shape {values[name].shape}, not {shape}"
+        if not np.isfinite(values[name]).all() or ("var" in name and (values[name] < 0).any()):
+            return f"{name} has values that are not finite, or negative variances"
+    names = values.get("feature_names_in_")
+    if names is not None and not (isinstance(names, np.ndarray) and names.dtype.kind == "U" and names.shape == sides["f"]):
+        return "feature_names_in_ is not a name for each feature"
+    for name, value in values["history_"].items():
+        if not (isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == 1):
+            return f"history_[{name!r}] is not a row of numbers"
+    return None
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file. Its checksums are compared; it is not compressed, so that it can't unfold to more than its size."""
+    found = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        entries = file.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries) or sum(entry.file_size for entry in entries) > len(content):
+            raise ValueError
+        for entry in entries:
+            stream = io.BytesIO(file.read(entry))
+            found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
+            if stream.read(1):
+                raise ValueError
+    return found
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path` that takes its place when the block ends well, and is removed when it does not."""
+    path = path.resolve()  # what a link points to is replaced, not the link
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{str(path)!r} can't be written: {error.strerror or error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)

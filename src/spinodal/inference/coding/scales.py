@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .codes import Model, Slab
+from .model import CodingModel, Slab
 
 # Steps towards the most probable scales, the longest of them, and the length of one that is not worth taking, all in log k.
 _STEPS, _LONGEST, _SETTLED = 1000, 0.3, 1e-6
 
 
-class Prior(NamedTuple):
+class ComponentPrior(NamedTuple):
     """Mean and variance of every entry of the components before the data."""
 
     mean: np.ndarray
@@ -38,7 +38,7 @@ class Scales(NamedTuple):
     variance: np.ndarray
 
 
-def of_unit_norm(model: Model) -> tuple[Model, Scales]:
+def of_unit_norm(model: CodingModel) -> tuple[CodingModel, Scales]:
     """Components of norm 1 and their variances, which have no part along them. What is not known better than not at all stays as it is."""
     square = np.sum(model.components**2, axis=1)
     known = square > np.sum(model.uncertainty, axis=1)
@@ -49,10 +49,10 @@ def of_unit_norm(model: Model) -> tuple[Model, Scales]:
     return model._replace(components=unit, uncertainty=np.where(known[:, None], across, variance)), Scales(size, np.zeros_like(size))
 
 
-def most_probable(model: Model, prior: Prior, usage: Usage, learn: tuple[str, ...]) -> Model:
+def most_probable(model: CodingModel, prior: ComponentPrior, usage: Usage, learn: tuple[str, ...]) -> CodingModel:
     """The model with its scales where the priors have them, and the slab, where it is learned, that goes with them.
 
-    The gradient of the log posterior in log k is that of `solvers.gauge`.
+    The gradient of the log posterior in log k is that of `inference.messages.gauge`.
     """
     own = np.sum((model.components**2 + model.uncertainty) / prior.variance, axis=1)
     hint = np.sum(model.components * prior.mean / prior.variance, axis=1)
@@ -74,15 +74,15 @@ def most_probable(model: Model, prior: Prior, usage: Usage, learn: tuple[str, ..
 def learned_slab(slab: Slab, usage: Usage, learn: tuple[str, ...]) -> Slab:
     """Mean and variance of the slab that fit the codes best, where they are learned."""
     nonzeros = max(float(usage.nonzeros.sum()), np.finfo(float).tiny)
-    if "mean" in learn:
+    if "slab_mean" in learn:
         slab = slab._replace(mean=float(usage.total.sum()) / nonzeros)
-    if "variance" in learn:
+    if "slab_variance" in learn:
         target = float(usage.square.sum()) / nonzeros - slab.mean**2
         slab = slab._replace(variance=max(target, np.finfo(float).eps * slab.variance))
     return slab
 
 
-def as_learned(model: Model, prior: Prior, seen: np.ndarray, fixed_slab: bool) -> Scales:
+def as_learned(model: CodingModel, prior: ComponentPrior, seen: np.ndarray, fixed_slab: bool) -> Scales:
     """How well the priors fix the scales: the posterior variance of log k, from data `seen` in these places.
 
     The prior of a component tells k to the precision |mean|^2/variance + 2 for each feature, the slab to 2 + mean^2/variance for each

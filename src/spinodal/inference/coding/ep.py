@@ -4,7 +4,7 @@
 
 Every sample is on its own here, and a few hundred atoms at most, so the posterior's covariance can be kept whole instead of being
 averaged as message passing for large systems does: evidences and codes are then close to exact, whatever the components' correlations.
-(Where that takes too long, see shared.py.)
+(Where that takes too long, see vamp.py.)
 The prior of each code is replaced by a Gaussian factor (a "site") exp(nu x - tau x^2/2) whose mean and variance under the rest (the
 "cavity") are those of the prior itself. What the uncertainty of the components adds is counted as noise, feature by feature.
 
@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+
+from .model import Codes, CodingModel, Progress, Sites, Slab, Tilted, own_density, tilted
 
 # Share of the new sites in an iteration; from iteration _PATIENT on it falls by a factor e every _PATIENT, until even cycles end.
 _STEP, _PATIENT, _ITERATIONS = 0.6, 40, 160
@@ -24,54 +25,8 @@ _STEP, _PATIENT, _ITERATIONS = 0.6, 40, 160
 _SETTLED, _SETTLED_FAST = 1e-5, 1e-3
 # Precisions of sites, in units of the slab's: a site as wide as this tells nothing, one as narrow as that leaves nothing open.
 _WIDEST_SITE, _NARROWEST_SITE = 1e-3, 1e12
-# The least noise variance, as a share of the power of the model: below it rounding errors win.
-_LEAST_NOISE = 1e-10
 # Numbers in the largest array of a block of samples.
 _BLOCK = 2_000_000
-
-
-class Slab(NamedTuple):
-    """Prior of a code: zero with probability 1 - density, else normal. A number for all, or an array that goes with the codes'."""
-
-    density: Any
-    mean: Any
-    variance: Any
-
-
-class Model(NamedTuple):
-    """Components (atoms x features) in mean and variance, the prior of the codes, and the noise variance.
-
-    Samples may have densities of their own, found on the way: the common one then counts as much as `counts` codes do. `fast`: in a hurry.
-    """
-
-    components: np.ndarray
-    uncertainty: np.ndarray
-    slab: Slab
-    noise: float
-    counts: float = np.inf
-    fast: bool = False
-
-
-class Codes(NamedTuple):
-    """What is known of every code: posterior mean and variance, probability of not being zero, mean and variance if it is not.
-
-    And of each sample: log evidence, in nats, and the variance of codes @ components that the codes leave, feature by feature.
-    """
-
-    mean: np.ndarray
-    variance: np.ndarray
-    probability: np.ndarray
-    slab_mean: np.ndarray
-    slab_variance: np.ndarray
-    evidence: np.ndarray
-    signal_variance: np.ndarray
-
-
-class Sites(NamedTuple):
-    """Gaussian factors exp(nu x - tau x^2/2) in place of the priors."""
-
-    tau: np.ndarray
-    nu: np.ndarray
 
 
 class Belief(NamedTuple):
@@ -86,73 +41,29 @@ class Belief(NamedTuple):
     K: np.ndarray
 
 
-class Tilted(NamedTuple):
-    """The prior under a Gaussian message: log of the integral, mean, variance, probability of not being zero, and what holds if so."""
-
-    log_integral: np.ndarray
-    mean: np.ndarray
-    variance: np.ndarray
-    probability: np.ndarray
-    slab_mean: np.ndarray
-    slab_variance: np.ndarray
+def infer(model: CodingModel, data: np.ndarray) -> Codes:
+    """Codes of the samples (rows) of `data`, NaN where it was not observed."""
+    found = [_infer_block(model, block) for block in blocks_of(model, data)]
+    return Codes(*(np.concatenate(values) for values in zip(*found, strict=True)))
 
 
-class Progress(NamedTuple):
-    """Where the iteration stands: the sites, the codes as the last cavities had them, and the density of each sample."""
-
-    sites: Sites
-    codes: Tilted
-    density: np.ndarray
-
-
-def tilted(slab: Slab, a: np.ndarray, b: np.ndarray) -> Tilted:
-    """The spike-and-slab prior times exp(b x - a x^2/2): what GaussBernoulli's log_partition and posterior say, in NumPy."""
-    rho, m, v = slab
-    spread = 1 + a * v
-    log_odds = np.log(rho) - np.log1p(-rho) - np.log(spread) / 2 + (b * m - a * m**2 / 2 + b**2 * v / 2) / spread
-    p = expit(log_odds)
-    value, width = (m + v * b) / spread, v / spread
-    return Tilted(np.log1p(-rho) + np.logaddexp(0, log_odds), p * value, p * (width + (1 - p) * value**2), p, value, width)
-
-
-def infer_codes(model: Model, data: np.ndarray) -> Codes:
-    """Codes of the samples (rows) of `data`, NaN where it was not observed, in float64."""
-    data = np.asarray(data, dtype=np.float64)
-    components, uncertainty = (np.asarray(value, dtype=np.float64) for value in model[:2])
-    model = model._replace(components=components, uncertainty=uncertainty, noise=least_noise(model))
-    width = block_width(model)
-    blocks = [_infer_block(model, data[start : start + width]) for start in range(0, len(data), width)]
-    return Codes(*(np.concatenate(values) for values in zip(*blocks, strict=True)))
-
-
-def block_width(model: Model, whole: bool = False) -> int:
-    """Samples to work on together, also where the `whole` covariance of their codes is wanted."""
+def blocks_of(model: CodingModel, data: np.ndarray, whole: bool = False) -> list[np.ndarray]:
+    """Samples to work on together; fewer where the `whole` covariance of their codes is wanted."""
     side = len(model.components) if whole else min(model.components.shape)
-    return max(1, _BLOCK // max(model.components.size, side**2))
+    width = max(1, _BLOCK // max(model.components.size, side**2))
+    return [data[first : first + width] for first in range(0, len(data), width)]
 
 
-def least_noise(model: Model) -> float:
-    """The noise variance, kept from zero."""
-    power = model.slab.density * (model.slab.variance + model.slab.mean**2) * np.mean(np.sum(np.square(model.components), axis=0))
-    return float(max(model.noise, _LEAST_NOISE * power, np.finfo(float).tiny ** 0.5))
-
-
-def start(model: Model, samples: int) -> Progress:
+def start(model: CodingModel, samples: int) -> Progress:
     """Sites that say what the prior's mean and variance say."""
     nothing = np.zeros((samples, len(model.components)))
     prior = tilted(model.slab, nothing, nothing)
     return Progress(Sites(1 / prior.variance, prior.mean / prior.variance), prior, np.full((samples, 1), model.slab.density))
 
 
-def own_density(model: Model, probability: np.ndarray) -> np.ndarray:
-    """The density of each sample: the common one, moved to what its codes say if samples may differ."""
-    share = probability.shape[1] / (model.counts + probability.shape[1])
-    return model.slab.density + share * (probability.mean(axis=1, keepdims=True) - model.slab.density)
-
-
-def advance(model: Model, data: np.ndarray, old: Progress, step: float) -> tuple[Progress, Belief, Sites]:
+def advance(model: CodingModel, data: np.ndarray, old: Progress, step: float) -> tuple[Progress, Belief, Sites]:
     """One iteration: sites moved by the share `step`; the belief it started from, and its cavities."""
-    noise = model.noise + (old.codes.mean**2 + old.codes.variance) @ model.uncertainty
+    noise = model.noise_variance + (old.codes.mean**2 + old.codes.variance) @ model.uncertainty
     belief = _belief(model, data, noise, old.sites)
     cavity = _cavity(belief, old.sites)
     new = tilted(model.slab._replace(density=old.density), *cavity)
@@ -160,7 +71,7 @@ def advance(model: Model, data: np.ndarray, old: Progress, step: float) -> tuple
     return Progress(sites, new, own_density(model, new.probability)), belief, cavity
 
 
-def _infer_block(model: Model, data: np.ndarray) -> Codes:
+def _infer_block(model: CodingModel, data: np.ndarray) -> Codes:
     run = start(model, len(data))
     codes = np.zeros((5, len(data), len(model.components)))
     found = Codes(codes[0], codes[1], codes[2], codes[3], codes[4], np.zeros(len(data)), np.zeros(data.shape))
@@ -184,7 +95,7 @@ def _rows(values: Any, which: np.ndarray) -> Any:
     return type(values)(*(value[which] for value in values))
 
 
-def _belief(model: Model, data: np.ndarray, noise: np.ndarray, sites: Sites) -> Belief:
+def _belief(model: CodingModel, data: np.ndarray, noise: np.ndarray, sites: Sites) -> Belief:
     """The Gaussian posterior with precision G W G^T + diag(tau), W = 1/noise where observed, through the smaller of two matrices."""
     G = model.components
     seen = ~np.isnan(data)
@@ -224,7 +135,7 @@ def covariance(belief: Belief) -> np.ndarray:
     return belief.width[:, :, None] * whole * belief.width[:, None, :]
 
 
-def _signal_variance(model: Model, belief: Belief, codes: Tilted) -> np.ndarray:
+def _signal_variance(model: CodingModel, belief: Belief, codes: Tilted) -> np.ndarray:
     """Variances of codes @ components: correlations between codes as the Gaussian has them, variances the codes' own."""
     G = (np.sqrt(codes.variance / belief.variance) * belief.width)[:, :, None] * model.components
     if belief.K.shape[1] <= belief.K.shape[2]:

@@ -1,50 +1,15 @@
-"""Codes given the components, against the sum over all supports."""
+"""Expectation propagation against the sum over all supports."""
 
 from __future__ import annotations
-
-import itertools
-from typing import NamedTuple
 
 import jax
 import numpy as np
 import pytest
+from exact_codes import SLAB, drawn, summed_over_supports
 
 import spinodal as sp
-from spinodal.estimators.codes import Model, Slab, infer_codes, tilted
-
-SLAB = Slab(0.3, 0.4, 2.0)
-
-
-class Exact(NamedTuple):
-    mean: np.ndarray
-    evidence: np.ndarray
-
-
-def summed_over_supports(model: Model, y: np.ndarray) -> Exact:
-    """Evidence and mean codes of each sample (row) by enumeration."""
-    rho, m, v = model.slab
-    N, M = model.components.shape
-    logs, means = [], []
-    for support in itertools.product([False, True], repeat=N):
-        on = np.array(support)
-        G = model.components[on]
-        covariance = model.noise * np.eye(M) + v * G.T @ G
-        error = y - m * G.sum(axis=0)
-        solved = np.linalg.solve(covariance, error.T).T
-        log = -(np.sum(error * solved, axis=1) + np.linalg.slogdet(2 * np.pi * covariance)[1]) / 2
-        logs.append(log + on.sum() * np.log(rho) + (~on).sum() * np.log1p(-rho))
-        codes = np.zeros((len(y), N))
-        codes[:, on] = m + v * solved @ G.T
-        means.append(codes)
-    weights = np.exp(np.array(logs) - np.logaddexp.reduce(logs, axis=0))
-    return Exact(np.einsum("sp,spn->pn", weights, np.array(means)), np.logaddexp.reduce(logs, axis=0))
-
-
-def drawn(N: int, M: int, samples: int, noise: float) -> tuple[Model, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    G = rng.normal(size=(N, M)) / np.sqrt(M) + rng.normal(size=M) / np.sqrt(M)  # atoms with something in common
-    x = (rng.random((samples, N)) < SLAB.density) * (SLAB.mean + np.sqrt(SLAB.variance) * rng.normal(size=(samples, N)))
-    return Model(G, np.zeros_like(G), SLAB, noise), x, x @ G + np.sqrt(noise) * rng.normal(size=(samples, M))
+from spinodal.inference.coding import infer_codes
+from spinodal.inference.coding.model import tilted
 
 
 def test_the_prior_is_gauss_bernoulli() -> None:
@@ -81,7 +46,7 @@ def test_one_atom_is_exact() -> None:
 
 def test_missing_entries_count_as_features_that_are_not_there() -> None:
     model, _, y = drawn(5, 8, 20, 0.1)
-    part = Model(model.components[:, :6], model.uncertainty[:, :6], model.slab, model.noise)
+    part = model._replace(components=model.components[:, :6], uncertainty=model.uncertainty[:, :6])
     y[:, 6:] = np.nan
     for mine, other in zip(infer_codes(model, y), infer_codes(part, y[:, :6]), strict=True):
         np.testing.assert_allclose(mine[..., : other.shape[-1]], other, atol=1e-4)
@@ -94,3 +59,21 @@ def test_uncertain_components_widen_the_codes() -> None:
     model, _, y = drawn(5, 8, 20, 0.1)
     doubtful = model._replace(uncertainty=np.full_like(model.components, 0.05))
     assert infer_codes(doubtful, y).variance.mean() > infer_codes(model, y).variance.mean()
+
+
+def test_the_variance_of_the_signal_is_exact_where_all_codes_are_normal() -> None:
+    model, _, y = drawn(6, 4, 3, 0.1)
+    normal = model._replace(slab=model.slab._replace(density=1 - 1e-12))
+    y[0, 1] = np.nan
+    for row, found in zip(y, infer_codes(normal, y).signal_variance, strict=True):
+        G = model.components[:, ~np.isnan(row)]
+        covariance = np.linalg.inv(np.eye(6) / model.slab.variance + G @ G.T / model.noise_variance)
+        np.testing.assert_allclose(found, np.diag(model.components.T @ covariance @ model.components), rtol=1e-5)
+
+
+def test_the_interval_of_one_code_is_its_posterior_if_it_is_not_zero() -> None:
+    model, _, y = drawn(1, 4, 20, 0.2)
+    found, G, noise = infer_codes(model, y), model.components[0], model.noise_variance
+    precision = 1 / model.slab.variance + G @ G / noise
+    np.testing.assert_allclose(found.slab_variance[:, 0], 1 / precision, rtol=1e-8)
+    np.testing.assert_allclose(found.slab_mean[:, 0], (model.slab.mean / model.slab.variance + y @ G / noise) / precision, rtol=1e-8)

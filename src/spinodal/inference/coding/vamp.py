@@ -1,8 +1,8 @@
 """Sparse codes of many samples at once: vector approximate message passing for complete samples of one model.
 
-As in codes.py every prior is replaced by a Gaussian factor, but its precision is the same for all codes of a sample, in units in which the
+As in ep.py every prior is replaced by a Gaussian factor, but its precision is the same for all codes of a sample, in units in which the
 components have norm 1. The posteriors of all samples then share their eigenvectors: an iteration is two products of matrices, where
-codes.py inverts a matrix for each sample. (Rangan, Schniter and Fletcher, Vector approximate message passing, IEEE Trans. Inf. Theory 65,
+ep.py inverts a matrix for each sample. (Rangan, Schniter and Fletcher, Vector approximate message passing, IEEE Trans. Inf. Theory 65,
 2019.)
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .codes import Codes, Model, Sites, Slab, Tilted, infer_codes, least_noise, own_density, tilted
+from .model import Codes, CodingModel, Progress, Sites, Slab, Tilted, own_density, tilted
 
 # Share of the new sites in an iteration, and the number of iterations.
 _STEP, _ITERATIONS = 0.5, 20
@@ -32,14 +32,6 @@ class Basis(NamedTuple):
     values: np.ndarray
 
 
-class State(NamedTuple):
-    """Where the iteration stands: sites (one tau for each sample), codes in units of the basis, and the density of each sample."""
-
-    sites: Sites
-    codes: Tilted
-    density: np.ndarray
-
-
 class Belief(NamedTuple):
     """The Gaussian posterior: variances along the eigenvectors, mean, and the log of its integral."""
 
@@ -48,7 +40,7 @@ class Belief(NamedTuple):
     log_integral: np.ndarray
 
 
-def basis(model: Model) -> Basis:
+def basis(model: CodingModel) -> Basis:
     """The model in units in which components have norm 1."""
     norms = np.linalg.norm(model.components, axis=1)
     norms = np.maximum(norms, np.finfo(float).eps * max(norms.max(), np.finfo(float).tiny))
@@ -58,16 +50,16 @@ def basis(model: Model) -> Basis:
     return Basis(components, norms, slab, vectors, np.maximum(values, 0))
 
 
-def start(model: Model, samples: int) -> State:
-    """Sites as wide as the prior."""
+def start(model: CodingModel, samples: int) -> Progress:
+    """Sites as wide as the prior, one tau for each sample; codes are in units of the basis from here on."""
     at = basis(model)
     nothing = np.zeros((samples, len(at.norms)))
     prior = tilted(at.slab, nothing, nothing)
     tau = 1 / prior.variance.mean(axis=1, keepdims=True)
-    return State(Sites(tau, prior.mean * tau), prior, np.full((samples, 1), model.slab.density))
+    return Progress(Sites(tau, prior.mean * tau), prior, np.full((samples, 1), model.slab.density))
 
 
-def advance(model: Model, at: Basis, data: np.ndarray, old: State, step: float = _STEP) -> tuple[State, Belief, Sites]:
+def advance(model: CodingModel, at: Basis, data: np.ndarray, old: Progress, step: float = _STEP) -> tuple[Progress, Belief, Sites]:
     """One iteration: sites moved by the share `step`; the belief it started from, and its cavities."""
     noise = noise_of(model, at, old.codes)
     belief = _belief(at, data, noise, old.sites)
@@ -80,28 +72,17 @@ def advance(model: Model, at: Basis, data: np.ndarray, old: State, step: float =
         tau = np.clip(1 / new.variance.mean(axis=1, keepdims=True) - a, _WIDEST_SITE * unit, _NARROWEST_SITE * unit)
     target = Sites(tau, new.mean * (a + tau) - b)
     sites = Sites(*(was + step * (to - was) for was, to in zip(old.sites, target, strict=True)))
-    return State(sites, new, own_density(model, new.probability)), belief, Sites(a, b)
+    return Progress(sites, new, own_density(model, new.probability)), belief, Sites(a, b)
 
 
-def infer(model: Model, data: np.ndarray) -> Codes:
-    """Codes of the samples (rows) of `data`, NaN where it was not observed; if in a hurry, the complete ones by the faster way."""
-    complete = ~np.isnan(data).any(axis=1) & model.fast
-    if not complete.any():
-        return infer_codes(model, data)
-    parts = [_infer_block(model._replace(noise=least_noise(model)), block) for block in blocks_of(data[complete])]
-    found = Codes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    if complete.all():
-        return found
-    whole = Codes(*(np.empty((len(data), *values.shape[1:])) for values in found))
-    for rows, codes in ((complete, found), (~complete, infer_codes(model, data[~complete]))):
-        for values, part in zip(whole, codes, strict=True):
-            values[rows] = part
-    return whole
+def infer(model: CodingModel, data: np.ndarray) -> Codes:
+    """Codes of the samples (rows) of `data`, all of them complete."""
+    found = [_infer_block(model, block) for block in blocks_of(data)]
+    return Codes(*(np.concatenate(values) for values in zip(*found, strict=True)))
 
 
 def blocks_of(data: np.ndarray) -> list[np.ndarray]:
-    """Samples to work on together, in float64."""
-    data = np.asarray(data, dtype=np.float64)
+    """Samples to work on together."""
     return [data[first : first + _BLOCK] for first in range(0, len(data), _BLOCK)]
 
 
@@ -111,7 +92,7 @@ def evidence(belief: Belief, sites: Sites, cavity: Sites, new: Tilted) -> np.nda
     return belief.log_integral + np.sum(new.log_integral - (nu**2 / tau - np.log(tau)) / 2, axis=1)
 
 
-def _infer_block(model: Model, data: np.ndarray) -> Codes:
+def _infer_block(model: CodingModel, data: np.ndarray) -> Codes:
     at, run = basis(model), start(model, len(data))
     for _ in range(_ITERATIONS):
         before = run
@@ -124,9 +105,9 @@ def _infer_block(model: Model, data: np.ndarray) -> Codes:
     return Codes(mean / at.norms, variance / square, probability, value / at.norms, width / square, log_density, signal_variance)
 
 
-def noise_of(model: Model, at: Basis, codes: Tilted) -> np.ndarray:
+def noise_of(model: CodingModel, at: Basis, codes: Tilted) -> np.ndarray:
     """The noise variance of each sample, with what the uncertainty of the components adds on average."""
-    return model.noise + (codes.mean**2 + codes.variance) @ (model.uncertainty.mean(axis=1) / at.norms**2)[:, None]
+    return model.noise_variance + (codes.mean**2 + codes.variance) @ (model.uncertainty.mean(axis=1) / at.norms**2)[:, None]
 
 
 def _belief(at: Basis, data: np.ndarray, noise: np.ndarray, sites: Sites) -> Belief:

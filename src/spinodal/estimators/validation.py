@@ -1,0 +1,87 @@
+"""Parameters of the estimators checked and understood; what is worth a warning before a fit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..errors import check, check_count, check_finite, check_nonnegative, check_positive
+from ..inference.coding import Options, cost
+
+# More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
+_LONG_WORK, _MUCH_ROOM = 2e13, 8e9
+# Seeds are drawn below this.
+_SEEDS = 2**31 - 1
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is to be learned."""
+    return isinstance(value, str) and value == "auto"
+
+
+def check_parameters(model: Any) -> None:
+    """Refuse parameters that can't be used."""
+    if not is_auto(model.density):
+        check("density", model.density, 0.0, 1.0, low_open=True, high_open=True)
+    if not is_auto(model.noise_variance):
+        check_nonnegative("noise_variance", model.noise_variance)
+    if not is_auto(model.slab_mean):
+        check_finite("slab_mean", model.slab_mean)
+    if not is_auto(model.slab_variance):
+        check_positive("slab_variance", model.slab_variance)
+    check_count("max_iter", model.max_iter, 0)
+    check_count("n_init", model.n_init)
+    check_count("refine_iter", model.refine_iter, 0)
+    check("tol", model.tol, 0.0, 1.0, high_open=True)
+
+
+def options_of(model: Any, n_components: int) -> Options:
+    """How to fit, as the parameters say."""
+    seed = int(check_random_state(model.random_state).randint(_SEEDS - model.n_init))
+    return Options(
+        n_components=n_components,
+        n_init=model.n_init,
+        max_iter=model.max_iter,
+        tol=model.tol,
+        refine_iter=model.refine_iter,
+        own_density=model.own_density,
+        fast=model.fast,
+        seed=seed,
+        progress=_progress(model),
+    )
+
+
+def warn_before(model: Any, X: np.ndarray, n_components: int) -> None:
+    """Warn of few samples, and of rounds that would take long or much memory."""
+    if len(X) < n_components:
+        warnings.warn(f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.", stacklevel=3)
+    work, room = cost(X.shape, n_components, model.refine_iter, missing=bool(np.isnan(X).any()), fast=model.fast)
+    if work > _LONG_WORK or room > _MUCH_ROOM:
+        warnings.warn(
+            f"refine_iter={model.refine_iter} rounds on {len(X)} samples with {n_components} components may take {work:.0e} operations "
+            f"and {room / 1e9:.2g} GB; refine_iter=0 leaves them out.",
+            stacklevel=3,
+        )
+
+
+def column_means(X: np.ndarray) -> np.ndarray:
+    """Mean of each feature over its observed entries; 0 where there are none."""
+    known = ~np.isnan(X)
+    return (np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)).astype(X.dtype)
+
+
+def _progress(model: Any) -> Callable[[int, float, float], None] | None:
+    """The callback, told after the screen if the estimator is verbose."""
+    if not model.verbose:
+        return model.callback
+
+    def tell(iteration: int, residual: float, damping: float) -> None:
+        print(f"[{type(model).__name__}] iteration {iteration}, residual {residual:.3g} of the data's power")
+        if model.callback is not None:
+            model.callback(iteration, residual, damping)
+
+    return tell

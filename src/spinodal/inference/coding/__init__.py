@@ -1,0 +1,31 @@
+"""Codes with a fixed matrix, and dictionaries learned by them: what the estimators use. Samples are in rows here.
+
+`infer_codes` finds the codes of samples given the components: by expectation propagation (`ep`), or by vector approximate message passing
+(`vamp`) where speed counts. `fit_components` learns the components: message passing starts (`starts`), expectation maximisation refines
+(`em`), and `scales` are fixed at the end. `learned` is the model as it is published, and what it says of samples.
+"""
+
+from .api import infer_codes
+from .em import cost
+from .fit import Fitted, fit_components
+from .learned import Learned, code_interval, code_std, published_codes, restored_std
+from .model import Codes, CodingModel, Slab
+from .starts import Given, Nominal, Options
+
+__all__ = [
+    "Codes",
+    "CodingModel",
+    "Fitted",
+    "Given",
+    "Learned",
+    "Nominal",
+    "Options",
+    "Slab",
+    "code_interval",
+    "code_std",
+    "cost",
+    "fit_components",
+    "infer_codes",
+    "published_codes",
+    "restored_std",
+]

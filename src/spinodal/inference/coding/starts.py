@@ -1,0 +1,242 @@
+"""Where a fit starts: first guesses of the parameters, components by message passing, and components that are samples.
+
+Inside, entries of F have variance 1 and Y has power 1. Outside, data = codes @ components + noise in the units of the data, components in
+a unit of their own. One factor for all atoms ties the two, so priors and uncertainties keep their meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...model.channels import GaussianNoise
+from ...model.knowledge import knowledge_of
+from ...model.model import Model
+from ...model.priors import GaussBernoulli, Gaussian
+from ...model.sampling import Observed
+from ...pair import Pair
+from .. import AMP, solve
+from .api import infer_codes
+from .model import CodingModel, Slab, density_weight
+from .scales import ComponentPrior
+
+# Where the learned parameters start: the share of nonzero codes, and the noise's share of the data's power.
+FIRST_DENSITY = 0.1
+_FIRST_NOISE = 0.1
+# The variance of components that are samples, as a share of the prior's.
+_FIRST_DOUBT = 0.1
+# Samples by whose evidence a start is judged.
+_JUDGED = 500
+# The trace of message passing, and whether its values are squares of data.
+_TRACE = {"residual": True, "level": True, "damping": False, "change": False}
+# The names of the parameters in `AMP(learn=...)`.
+_LEARN = {"density": "rho", "noise_variance": "noise", "slab_mean": "mean", "slab_variance": "variance"}
+
+
+class Given(NamedTuple):
+    """Parameters as the user gave them, in the units of the data; None for those to be learned."""
+
+    density: float | None
+    noise_variance: float | None
+    slab_mean: float | None
+    slab_variance: float | None
+
+    @property
+    def learn(self) -> tuple[str, ...]:
+        """The names of the parameters to be learned."""
+        return tuple(name for name, value in self._asdict().items() if value is None)
+
+    @property
+    def fixes_slab(self) -> bool:
+        """Whether the user said how large codes are."""
+        return self.slab_variance is not None or bool(self.slab_mean)
+
+
+class Nominal(NamedTuple):
+    """Components (atoms x features) that the true ones are near, and how near."""
+
+    matrix: np.ndarray
+    eta: float
+
+
+class Options(NamedTuple):
+    """How to fit: starts, iterations and tolerance of message passing, rounds of expectation maximisation, how codes are found."""
+
+    n_components: int
+    n_init: int
+    max_iter: int
+    tol: float
+    refine_iter: int
+    own_density: bool
+    fast: bool
+    seed: int
+    progress: Callable[[int, float, float], None] | None
+
+
+class Units(NamedTuple):
+    """The size of a data entry, an entry of a component and a code that is 1 inside."""
+
+    data: float
+    components: float
+    codes: float
+
+
+class Task(NamedTuple):
+    """A fit to be made: the data (samples x features, NaN where missing), what is known before them, and the units."""
+
+    data: np.ndarray
+    given: Given
+    nominal: Nominal | None
+    options: Options
+    unit: Units
+    prior: ComponentPrior
+
+
+class Found(NamedTuple):
+    """What message passing found, in its own units: F in mean and variance, the parameters, how it ended and its trace."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    slab: Slab
+    noise_variance: float
+    status: str
+    iterations: int
+    trace: dict[str, np.ndarray]
+
+
+class Start(NamedTuple):
+    """What message passing found, if it was used, a model in the units of the data, and the mean evidence of a sample under it."""
+
+    found: Found | None
+    model: CodingModel
+    evidence: float
+
+
+def task_of(data: np.ndarray, given: Given, nominal: Nominal | None, options: Options) -> Task:
+    """The task with its units, and the prior of its components."""
+    unit = _units(data, nominal, options.n_components)
+    return Task(data, given, nominal, options, unit, _prior(nominal, unit, (options.n_components, data.shape[1])))
+
+
+def best_start(task: Task) -> Start:
+    """Of `n_init` starts the one of the highest evidence."""
+    begin = _by_message_passing if task.options.max_iter > 0 else _by_samples
+    starts = [begin(task, task.options.seed + k) for k in range(task.options.n_init)]
+    return max(starts, key=lambda start: start.evidence)
+
+
+def trace_of(found: Found | None, unit: Units) -> dict[str, np.ndarray]:
+    """The trace in the units of the data; empty without message passing."""
+    if found is None:
+        return {name: np.zeros(0) for name in _TRACE}
+    return {name: values * (unit.data**2 if _TRACE[name] else 1.0) for name, values in found.trace.items()}
+
+
+def _solve(observed: Observed, model: Model, task: Task, seed: int) -> Found:
+    """Message passing that learns its parameters on the way."""
+    options = task.options
+    solution = solve(
+        observed,
+        model,  # type: ignore[arg-type]
+        AMP(learn=tuple(_LEARN[name] for name in task.given.learn)),
+        n_atoms=options.n_components,
+        max_iterations=options.max_iter,
+        tolerance=options.tol,
+        seed=seed,
+        dtype=task.data.dtype,
+        progress=options.progress,
+    )
+    learned, count = solution.parameters, int(solution.iterations)
+    assert learned is not None
+    slab = Slab(float(learned.rho), float(learned.mean), float(learned.variance))
+    trace = {name: np.asarray(getattr(solution.trace, name)[:count], dtype=np.float64) for name in _TRACE}
+    return Found(solution.mean.F, solution.variance.F, slab, float(learned.noise), str(solution.status), count, trace)
+
+
+def _by_message_passing(task: Task, seed: int) -> Start:
+    """What message passing finds; plain samples in its place if they explain the data better."""
+    known = ~np.isnan(task.data)
+    rows, columns = known.any(axis=1), known.any(axis=0)
+    matrix = None if task.nominal is None else task.nominal.matrix[:, columns]
+    found = _solve(_observed(task.data[rows][:, columns], matrix, task.unit), _first_model(task), task, seed)
+    mean, variance = (value.astype(np.float64) for value in task.prior)  # features that were never observed stay as they were before
+    mean[:, columns] = found.mean.T * task.unit.components
+    variance[:, columns] = found.variance.T * task.unit.components**2
+    model = _outside(task, mean, variance, found.slab, found.noise_variance)
+    start = Start(found, model, _judged(model, task.data))
+    if task.options.refine_iter == 0 or start.evidence > _without_codes(task):
+        return start
+    return max(start, _by_samples(task, seed)._replace(found=found), key=lambda start: start.evidence)
+
+
+def _by_samples(task: Task, seed: int) -> Start:
+    """The nominal components or, without any, samples of the prior's norm, large ones more often; parameters where learning starts."""
+    mean = task.prior.mean
+    if task.nominal is None:
+        count, features = mean.shape
+        filled = np.nan_to_num(np.asarray(task.data, dtype=np.float64))
+        power = np.sum(np.square(filled), axis=1)
+        order = np.random.default_rng(seed).choice(len(filled), np.count_nonzero(power), replace=False, p=power / power.sum())
+        chosen = np.resize(filled[order], (count, features))
+        size = np.sqrt(np.mean(np.square(chosen), axis=1, keepdims=True))
+        mean = task.unit.components * chosen / np.where(size > 0, size, 1)
+    inside = _first_model(task)
+    X: Any = inside.prior.X
+    model = _outside(task, mean, _FIRST_DOUBT * task.prior.variance, Slab(X.rho, X.mean, X.variance), inside.noise_variance)
+    return Start(None, model, _judged(model, task.data))
+
+
+def _outside(task: Task, mean: np.ndarray, variance: np.ndarray, slab: Slab, noise_variance: float) -> CodingModel:
+    """The model in the units of the data; components are in them already."""
+    unit, options = task.unit, task.options
+    slab = Slab(float(slab.density), float(slab.mean) * unit.codes, float(slab.variance) * unit.codes**2)
+    return CodingModel(mean, variance, slab, float(noise_variance) * unit.data**2, density_weight(options.own_density), options.fast)
+
+
+def _judged(model: CodingModel, data: np.ndarray) -> float:
+    """Mean evidence of some samples; what is not a number ranks last."""
+    return float(np.nan_to_num(np.mean(infer_codes(model, data[:_JUDGED]).evidence), nan=-np.inf))
+
+
+def _without_codes(task: Task) -> float:
+    """Mean evidence of a sample if it were noise of the data's power."""
+    entries = np.mean(np.sum(~np.isnan(task.data[:_JUDGED]), axis=1))
+    return float(-entries * (np.log(2 * np.pi * task.unit.data**2) + 1) / 2)
+
+
+def _first_model(task: Task) -> Model:
+    """The model inside, from given parameters where there are any."""
+    given, unit = task.given, task.unit
+    noise = _FIRST_NOISE if given.noise_variance is None else given.noise_variance / unit.data**2
+    density = FIRST_DENSITY if given.density is None else given.density
+    mean = 0.0 if given.slab_mean is None else given.slab_mean / unit.codes
+    # The power of the data that is not noise is the codes'.
+    left = max(1 - noise, _FIRST_NOISE) / density
+    variance = max(left - mean**2, _FIRST_NOISE * left) if given.slab_variance is None else given.slab_variance / unit.codes**2
+    eta = np.inf if task.nominal is None else task.nominal.eta
+    return Model(Pair(F=Gaussian(), X=GaussBernoulli(density, mean, variance)), GaussianNoise(noise), knowledge_of(eta))
+
+
+def _observed(data: np.ndarray, matrix: np.ndarray | None, unit: Units) -> Observed:
+    Y = np.ascontiguousarray(data.T) / data.dtype.type(unit.data)
+    seen = ~np.isnan(Y)
+    F_prime = None if matrix is None else matrix.T / unit.components
+    return Observed(np.where(seen, Y, 0), F_prime, None if seen.all() else seen)
+
+
+def _units(data: np.ndarray, nominal: Nominal | None, n_components: int) -> Units:
+    """Data of unit power; atoms of about unit norm, or of the size of the nominal ones."""
+    power = np.sqrt(np.nanmean(np.square(data, dtype=np.float64))) if not np.isnan(data).all() else 0.0
+    one = float(power) if power > 0 else 1.0
+    size = data.shape[1] ** -0.5 if nominal is None else float(np.sqrt(np.mean(np.square(nominal.matrix))))
+    return Units(one, size, one / (size * np.sqrt(n_components)))
+
+
+def _prior(nominal: Nominal | None, unit: Units, shape: tuple[int, int]) -> ComponentPrior:
+    """Components and their variance before the data, from the nominal ones if there are any."""
+    if nominal is None:
+        return ComponentPrior(np.zeros(shape), np.full(shape, unit.components**2))
+    share = nominal.eta / (1 + nominal.eta)
+    return ComponentPrior(nominal.matrix / np.sqrt(1 + nominal.eta), np.full(shape, unit.components**2 * share))
