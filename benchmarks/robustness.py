@@ -57,9 +57,8 @@ def instance(slab: Slab, seed: int) -> tuple[np.ndarray, sp.Pair[Any]]:
 
 
 def main() -> None:
-    print(
-        f"N = {N}, M = {M}, P = {P}, rho = {RHO}, Delta = {DELTA}; {INSTANCES} instances; an atom is found if 1 - cos^2 < {DICTIONARY_LEARNED:g}"
-    )
+    print(f"N = {N}, M = {M}, P = {P}, rho = {RHO}, Delta = {DELTA}; {INSTANCES} instances")
+    print(f"  An atom is found if 1 - cos^2 < {DICTIONARY_LEARNED:g}.")
     print(f"  {'':36s} all found  atoms found  median 1 - cos^2  iterations  status")
     for name, case in CASES.items():
         problem = sp.Problem.sparse(alpha=M / case.atoms, pi=P / case.atoms, rho=case.rho, noise_variance=case.delta)

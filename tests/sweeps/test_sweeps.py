@@ -233,19 +233,26 @@ def attempts(directory: Path) -> int:
         return 0
 
 
-def test_killed_and_resumed_by_another_executor_is_the_same_as_never_killed(whole: Path, tmp_path: Path) -> None:
-    """A sweep on a Dask worker; its process is killed, which ends the worker too, and this process computes the rest."""
+EXECUTORS = [
+    pytest.param(("--workers", "1"), id="in-process"),
+    pytest.param(("--executor", "dask", "--workers", "1"), id="dask", marks=pytest.mark.claims),  # starts two processes
+]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_killed_and_resumed_is_the_same_as_never_killed(whole: Path, tmp_path: Path, executor: tuple[str, ...]) -> None:
+    """A command is killed, which ends its workers too; this process computes the rest."""
     import psutil
 
     spec, out = tmp_path / "tiny.toml", tmp_path / "out"
     spec.write_text(TINY)
-    process = command("run", str(spec), "--out", str(out), "--executor", "dask", "--workers", "1")
+    process = command("run", str(spec), "--out", str(out), *executor)
     while process.poll() is None and attempts(out) < 3:
         time.sleep(0.005)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL  # it was still at work
-    assert workers
+    assert bool(workers) == ("dask" in executor)
     assert not psutil.wait_procs(workers, timeout=20)[1]
     assert 0 < standing(out).finished < 24
     resume_sweep(out, InProcess())

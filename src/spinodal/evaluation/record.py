@@ -74,9 +74,10 @@ class Record(NamedTuple):
         """All numbers by their names, with those of F and X apart: what tables and files hold."""
         errors = {"": self.score.mse, "_scaled": self.score.mse_scaled, "_aligned": self.score.mse_aligned}
         row = {f"mse_{factor}{how}": getattr(pair, factor) for how, pair in errors.items() for factor in ("F", "X")}
-        fields = ("status", "converged", "iterations", "residual", "free_entropy", "success", "signals_recovered", "signals_at_prediction")
-        fields += ("mse_X_median", "learned", "atoms_learned", "angle", "noise_used", "rho_used")
-        return row | {name: getattr(self, name) for name in fields} | {"atoms_recovered": self.score.atoms_recovered}
+        row["atoms_recovered"] = self.score.atoms_recovered
+        of_the_signals = ("success", "signals_recovered", "signals_at_prediction", "mse_X_median")
+        of_the_run = ("status", "converged", "iterations", "residual", "free_entropy", "noise_used", "rho_used")
+        return row | {name: getattr(self, name) for name in (*of_the_run, *of_the_signals, "learned", "atoms_learned", "angle")}
 
 
 def record(solution: Solution, truth: Pair[Any], *, predicted: float | None = None) -> Record:

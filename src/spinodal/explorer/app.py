@@ -15,8 +15,7 @@ from werkzeug.exceptions import BadRequest
 
 from ..errors import InputError
 from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
-from . import preview
-from . import snippets
+from . import preview, snippets
 from .data import data_file
 from .draw import curve_figure, diagram_figure, errors_figure, potential_figure
 from .layout import FIGURES, SLIDERS, layout, page_template, readout

@@ -159,10 +159,9 @@ def _local_cluster(workers: int) -> Any:
     }
     # The scheduler listens for browsers even without a dashboard: on this machine only, at any free port.
     web = {"dashboard_address": "127.0.0.1:0"}
+    quiet = {"dashboard_address": None, "scheduler_kwargs": web, "silence_logs": "ERROR"}
     with dask.config.set(settings):
-        return LocalCluster(
-            workers, threads_per_worker=1, memory_limit=None, dashboard_address=None, scheduler_kwargs=web, silence_logs="ERROR"
-        )
+        return LocalCluster(workers, threads_per_worker=1, memory_limit=None, **quiet)
 
 
 def _from_dask(future: Any, batch: Batch, where: str) -> Done:
