@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 import spinodal as sp
+from spinodal.evaluation.record import record
 from spinodal.theory import amp_mse
 
 LONG = True
 INSTANCES, FIRST_SEED = 10, 12_000
-# Every atom within this 1 - cos^2.
-LEARNED = 1e-4
 
 
 class Case(NamedTuple):
@@ -63,18 +62,18 @@ def main() -> None:
         solution = sp.solve(sp.Observed(np.stack([Y for Y, _ in drawn]), None, None), problem, n_atoms=case.N, seed=FIRST_SEED)
         seconds = time.perf_counter() - started
         truth = sp.Pair(*(np.stack(values) for values in zip(*(truth for _, truth in drawn), strict=True)))
-        found = sp.score(solution.mean, truth, recovered=LEARNED)
+        found = record(solution, truth)
         if case.nonzeros is None:
             predicted = float(amp_mse(problem).mse.F)
-            ratio = np.mean(found.angle, axis=1) / predicted
-            worst = np.max(found.angle) / predicted
+            ratio = found.angle / predicted
+            worst = np.max(found.score.angle) / predicted
             error = f"1 - cos^2 over D = {predicted:.1e}: {np.mean(ratio):.2f} (worst {np.max(ratio):.2f}, worst atom {worst:.1f})"
         else:
-            error = f"worst {10 * np.log10(np.max(found.mse_aligned.F)):.0f} dB"
+            error = f"worst {10 * np.log10(np.max(found.score.mse_aligned.F)):.0f} dB"
         what = f"rho {case.rho:g}" if case.nonzeros is None else f"{case.nonzeros} nonzeros"
         print(
-            f"N = {case.N}, M = {case.M}, P = {case.P}, {what}, Delta {case.delta:g}: {np.sum(found.atoms_recovered == 1)} of {INSTANCES}; "
+            f"N = {case.N}, M = {case.M}, P = {case.P}, {what}, Delta {case.delta:g}: {np.sum(found.learned)} of {INSTANCES}; "
             f"{error}; iterations {np.min(solution.iterations)}-{np.max(solution.iterations)}; "
-            f"converged {np.sum(solution.status == 'converged')}; {seconds:.0f} s",
+            f"converged {np.sum(found.converged)}; {seconds:.0f} s",
             flush=True,
         )

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import spinodal as sp
+from spinodal.evaluation.record import record
+from spinodal.evaluation.scoring import DICTIONARY_LEARNED
 
 N, M, P, RHO, DELTA = 100, 50, 1000, 0.1, 1e-8
 INSTANCES, FIRST_SEED = 5, 700
@@ -55,7 +57,8 @@ def instance(slab: Slab, seed: int) -> tuple[np.ndarray, sp.Pair[Any]]:
 
 
 def main() -> None:
-    print(f"N = {N}, M = {M}, P = {P}, rho = {RHO}, Delta = {DELTA}; {INSTANCES} instances; an atom is found if 1 - cos^2 < 1e-4")
+    print(f"N = {N}, M = {M}, P = {P}, rho = {RHO}, Delta = {DELTA}; {INSTANCES} instances")
+    print(f"  An atom is found if 1 - cos^2 < {DICTIONARY_LEARNED:g}.")
     print(f"  {'':36s} all found  atoms found  median 1 - cos^2  iterations  status")
     for name, case in CASES.items():
         problem = sp.Problem.sparse(alpha=M / case.atoms, pi=P / case.atoms, rho=case.rho, noise_variance=case.delta)
@@ -65,12 +68,12 @@ def main() -> None:
             if case.atoms != N:  # the scaling of Y is with the number of atoms that the solver is told
                 Y = Y * np.sqrt(N / case.atoms)
             solution = sp.solve(sp.Observed(Y, None, None), problem, sp.AMP(learn=case.learn), n_atoms=case.atoms, max_iterations=4000)
-            found = sp.score(solution.mean, truth, recovered=1e-4)
-            every += found.atoms_recovered == 1.0
-            share.append(found.atoms_recovered)
-            angle.append(np.median(found.angle))
-            iterations.append(int(solution.iterations))
-            status.append(str(solution.status))
+            found = record(solution, truth)
+            every += bool(found.learned)
+            share.append(found.atoms_learned)
+            angle.append(np.median(found.score.angle))
+            iterations.append(int(found.iterations))
+            status.append(found.status)
         words = ", ".join(f"{status.count(word)} {word}" for word in sorted(set(status)))
         row = f"{every} of {INSTANCES}     {np.mean(share):.3f}        {np.median(angle):.1e}           {np.mean(iterations):.0f}"
         print(f"  {name:36s} {row}       {words}", flush=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from spinodal.sweeps import parse_spec, suited
 from spinodal.sweeps.compute import compute
+from spinodal.sweeps.executors import platform
 from spinodal.sweeps.ledger import create
 from spinodal.sweeps.plan import Batch, make_plan
 from spinodal.sweeps.run import run_sweep
@@ -76,7 +77,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--points", type=int, default=2000)
     parser.add_argument("--one-by-one", type=int, default=480, help="solves that are also done one by one")
     parser.add_argument("--size", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=16 if jax.default_backend() == "cpu" else 250)
+    parser.add_argument("--batch", type=int, default=16 if platform() == "cpu" else 250)
     options = parser.parse_args(words or [])
     spec = parse_spec(SPEC.format(size=options.size, instances=max(1, options.points // 8), batch=options.batch))
     plan = make_plan(spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,10 @@ _SEEDS_4, _SEEDS_4_FAST = 4, 2
 
 def _fig4(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> list[Path]:
     """AMP against the Bayes-optimal error at several sizes, both panels."""
-    import jax
-
     from ..evaluation.experiments import FIGURE_4, figure_4
+    from ..sweeps.executors import platform
 
-    accelerated = () if jax.default_backend() == "cpu" else (_SIZE_4_ACCELERATED,)
+    accelerated = () if platform() == "cpu" else (_SIZE_4_ACCELERATED,)
     chosen = tuple(int(n) for n in numbers("sizes", sizes)) if sizes else _SIZES_4_FAST if fast else _SIZES_4 + accelerated
     for n in chosen:
         check_count("sizes", n, 2)
@@ -141,6 +141,7 @@ def _phase(directory: Path, fast: bool, sizes: str | None, seeds: int | None) ->
     from ..figures.sweeps import sweep_figure
     from ..sweeps import dataset, parse_spec, resume_sweep, run_sweep, suited
     from ..sweeps.ledger import LEDGER
+    from .sweep_commands import note
 
     given: dict[str, Any] = {}
     if sizes:
@@ -153,11 +154,12 @@ def _phase(directory: Path, fast: bool, sizes: str | None, seeds: int | None) ->
     spec = parse_spec(_PHASE.format(**chosen))
     where = directory / f"phase_N{chosen['n']}_{chosen['instances']}{'_fast' if fast else ''}"
     where.mkdir(exist_ok=True)
+    executor = partial(suited, say=note)
     with output.progress_bar("phase") as progress:
         if (where / LEDGER).exists():
-            resume_sweep(where, suited, progress=progress)
+            resume_sweep(where, executor, progress=progress)
         else:
-            run_sweep(spec, where, suited, progress)
+            run_sweep(spec, where, executor, progress)
     found = dataset(where)
     return output.save_figure(sweep_figure(found), directory, "phase") + output.save_dataset(found, directory, "phase")
 
@@ -203,16 +205,16 @@ def demo(*, out: str) -> None:
 
 def _recovered(directory: Path) -> list[Path]:
     """One instance with a matrix known to 30%, recovered by AMP, against its prediction."""
-    from ..evaluation.scoring import scale_floor, score
-    from ..inference import solve
+    from ..evaluation.record import record, solve_drawn
+    from ..evaluation.scoring import scale_floor
 
     problem = Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=0.1, noise_variance=1e-8)
     n = 200
     print(f"3. One instance recovered: N = {n}, alpha = 0.5, rho = 0.1, pi = 5, eta = 0.1, Delta = 1e-8.")
     instance = sample(problem, n, seed=1)
-    solution = solve(instance.observed, problem)
-    found, expected = score(solution.mean, instance.truth), amp_mse(problem).mse
-    print(f"   AMP {solution.status} in {solution.iterations} iterations.")
-    print(f"   Error on F: {found.mse_scaled.F:.3g} with the atoms' scales fitted (predicted {expected.F:.3g}),")
-    print(f"   {found.mse.F:.3g} raw (predicted {expected.F + scale_floor(problem, n):.3g}: Y does not fix the scales).")
+    solution = solve_drawn(instance, problem)
+    found, expected = record(solution, instance.truth), amp_mse(problem).mse
+    print(f"   AMP {found.status} in {found.iterations} iterations.")
+    print(f"   Error on F: {found.score.mse_scaled.F:.3g} with the atoms' scales fitted (predicted {expected.F:.3g}),")
+    print(f"   {found.score.mse.F:.3g} raw (predicted {expected.F + scale_floor(problem, n):.3g}: Y does not fix the scales).")
     return output.save_figure(figures.recovery_figure(problem, instance, solution), directory, "recovered")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError, check, check_choice, check_count
-from ..evaluation.scoring import scale_floor, score
+from ..evaluation.record import against_truth
 from ..inference import AMP, METHODS, Solution
 from ..inference import solve as run_solver
 from ..inference.checks import check_observed
@@ -23,7 +23,6 @@ from ..model.knowledge import knowledge_of
 from ..model.model import Problem
 from ..model.priors import GaussBernoulli, Gaussian
 from ..pair import Pair
-from ..theory import amp_mse
 from . import output
 from .interrupts import between_iterations
 from .parsing import counts, number
@@ -201,7 +200,7 @@ def solve(
             for fit in tried
         ]
     if truth is not None:
-        result |= _against_truth(solution, truth, problem)
+        result |= against_truth(solution, truth, problem)
     _save(target, solution, {**{name: value for name, (value, _) in chosen.items()}, **result, "seed": seed})
     if page is not None:
         from ..report.page import Run, report_html
@@ -251,22 +250,6 @@ def _page(report: str | None, atom_shape: tuple[int, int] | None, M: int) -> Pat
         if report is None:
             raise InputError("atom_shape must come with --report, which draws the atoms, but no report was asked for.")
     return None if report is None else output.named_file("report", report, ".html")
-
-
-def _against_truth(solution: Solution, truth: Pair[np.ndarray], problem: Problem) -> dict[str, Any]:
-    N = solution.mean.F.shape[1]
-    found = score(solution.mean, truth)
-    expected = amp_mse(problem).mse
-    return {
-        "mse_F": found.mse.F,
-        "mse_X": found.mse.X,
-        "mse_F_scaled": found.mse_scaled.F,
-        "mse_X_scaled": found.mse_scaled.X,
-        "mse_F_aligned": found.mse_aligned.F,
-        "mse_X_aligned": found.mse_aligned.X,
-        "atoms_recovered": found.atoms_recovered,
-        "predicted": {"mse_F": expected.F, "mse_X": expected.X, "scale_floor": scale_floor(problem, N)},
-    }
 
 
 def _save(target: Path, solution: Solution, about: dict[str, Any]) -> None:

@@ -11,9 +11,9 @@ from .app import AsJson
 app = typer.Typer(help="Many solves that survive: run, status, resume, export, figure.", no_args_is_help=True)
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="Directory of the sweep.")]
-Executor = Annotated[str | None, typer.Option(metavar="NAME", help="in-process, processes or dask; by the work there is if left out.")]
+Executor = Annotated[str | None, typer.Option(metavar="NAME", help="in-process or dask; chosen by the amount of work if left out.")]
 Scheduler = Annotated[str | None, typer.Option(metavar="tcp://HOST:PORT", help="Address of a Dask scheduler.")]
-Workers = Annotated[int | None, typer.Option(metavar="W", help="Processes or Dask workers; a core each if left out.")]
+Workers = Annotated[int | None, typer.Option(metavar="W", help="Worker processes; one for each core if left out.")]
 
 
 @app.command()

@@ -21,12 +21,17 @@ INTERRUPTED = 130
 _SUFFIXES = (".nc", ".csv", ".parquet")
 
 
+def note(message: str) -> None:
+    """A remark on the terminal that does not end the command."""
+    print(f"spinodal: {message}", file=sys.stderr)
+
+
 def _executor(name: str | None, scheduler: str | None, workers: int | None) -> Any:
     """The executor that was asked for, or else one that suits; the address of a scheduler asks for Dask."""
     if name is None and scheduler is None:
         if workers is not None:
             check_count("workers", workers)
-        return partial(suited, workers=workers)
+        return partial(suited, workers=workers, say=note)
     chosen = name or "dask"
     check_choice("executor", chosen, tuple(EXECUTORS))
     if scheduler is None:

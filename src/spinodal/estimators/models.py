@@ -32,7 +32,7 @@ class DictionaryLearner(Factorizer):
             precise.
         warm_start: fit goes on from the components of the last fit, where they have the right shape, and only refines them.
         random_state: an int for the same result every time.
-        callback: called as callback(iteration, residual, damping) now and then.
+        callback: called as callback(iteration, residual) now and then.
         verbose: print the same.
 
     After fit: components_ (n_components x n_features) and components_var_, their posterior means and variances. Components have norm 1

@@ -74,14 +74,17 @@ def column_means(X: np.ndarray) -> np.ndarray:
     return (np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)).astype(X.dtype)
 
 
-def _progress(model: Any) -> Callable[[int, float, float], None] | None:
+def _progress(model: Any) -> Callable[[str, int, float], None] | None:
     """The callback, told after the screen if the estimator is verbose."""
-    if not model.verbose:
-        return model.callback
+    if not model.verbose and model.callback is None:
+        return None
 
-    def tell(iteration: int, residual: float, damping: float) -> None:
-        print(f"[{type(model).__name__}] iteration {iteration}, residual {residual:.3g} of the data's power")
+    def tell(stage: str, iteration: int, residual: float) -> None:
+        if stage != "iterating":
+            return
+        if model.verbose:
+            print(f"[{type(model).__name__}] iteration {iteration}, residual {residual:.3g} of the data's power")
         if model.callback is not None:
-            model.callback(iteration, residual, damping)
+            model.callback(iteration, residual)
 
     return tell

@@ -1,1 +1,1 @@
-"""Estimates against the truth: scores, calibration of uncertainties, bounds, and experiments made of many solves."""
+"""Estimates against the truth: scores, calibration of uncertainties, bounds, records of runs, and experiments made of many."""

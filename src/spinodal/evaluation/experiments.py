@@ -1,4 +1,4 @@
-"""Measured against predicted: instances drawn, solved and scored, beside what the theory says of them."""
+"""Experiments: many records beside what the theory says of them, and the course of single runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inference import solve
 from ..inference.solvers import two_times
 from ..inference.solvers.relaxed_bp import RelaxedBP
 from ..inference.task import Task, make_task
@@ -18,21 +17,18 @@ from ..model.model import Problem
 from ..model.sampling import Observed, sample
 from ..pair import Pair
 from ..theory import error_curves, outcomes, pi_star, spinodal
-from .scoring import scale_floor, score, signal_errors
+from .record import draw_solve_score, record, solve_drawn
+from .scoring import scale_floor
 
 if TYPE_CHECKING:
     import xarray
 
-# A signal is at its predicted error if it is below this many times the prediction, scaled up for signals with more nonzeros than usual.
-_AT_PREDICTION = 3.0
-# A signal is recovered if its error is below this share of the signals' power.
-_RECOVERED = 1e-3
 # The two panels of figure 4 of KMZ13: continuous and with a jump.
 FIGURE_4 = (
     {"alpha": 0.3, "rho": 0.1, "eta": 1e-4, "noise_variance": 1e-8},
     {"alpha": 0.5, "rho": 0.2, "eta": 1e-2, "noise_variance": 1e-8},
 )
-# Columns of a measurement, in the order of the fields that `measure` returns.
+# What `measure` keeps of a record.
 MEASURED = (
     "mse_F",
     "mse_X",
@@ -48,28 +44,9 @@ MEASURED = (
 
 def measure(problem: Problem, n: int, *, seed: int, instances: int, solver: Any = None, **options: Any) -> dict[str, np.ndarray]:
     """Draw `instances` instances of size N = n, solve them together, score each: arrays over instances, by the names in MEASURED."""
-    drawn = sample(problem, n, seed=seed, batch=instances)
-    solution = solve(drawn.observed, problem, solver, **options)
     expected = outcomes([problem])[0].amp.mse.X
-    rows = []
-    for k in range(instances):
-        truth, mean = Pair(drawn.truth.F[k], drawn.truth.X[k]), Pair(solution.mean.F[k], solution.mean.X[k])
-        found = score(mean, truth)
-        share = np.mean(truth.X != 0, axis=0) / np.mean(truth.X != 0)
-        errors = signal_errors(mean, truth)
-        at_prediction = errors < _AT_PREDICTION * expected * np.maximum(1.0, share)
-        rows.append(
-            (
-                *found.mse,
-                *found.mse_scaled,
-                np.median(errors),
-                np.mean(at_prediction),
-                found.atoms_recovered,
-                solution.iterations[k],
-                solution.status[k] == "converged",
-            )
-        )
-    return {name: np.array(column, dtype=float) for name, column in zip(MEASURED, zip(*rows, strict=True), strict=True)}
+    found = draw_solve_score(problem, n, seed=seed, instances=instances, solver=solver, predicted=expected, **options).flat()
+    return {name: np.asarray(found[name], dtype=float) for name in MEASURED}
 
 
 def figure_4(
@@ -148,37 +125,32 @@ def compare_methods(problem: Problem, n: int, solvers: dict[str, tuple[Any, bool
     drawn = sample(problem, n, seed=seed)
     rows = []
     for name, (solver, told) in solvers.items():
-        observed = drawn.observed._replace(F_prime=drawn.truth.F) if told else drawn.observed
-        solution = solve(observed, problem.replace(eta=0.0) if told else problem, solver)
-        errors = signal_errors(solution.mean, drawn.truth)
+        given = drawn._replace(observed=drawn.observed._replace(F_prime=drawn.truth.F)) if told else drawn
+        solution = solve_drawn(given, problem.replace(eta=0.0) if told else problem, solver)
+        found = record(solution, drawn.truth)
         rows.append(
             {
                 "method": name,
-                "mse_X": float(np.mean(errors)),
-                "median_signal_mse": float(np.median(errors)),
-                "signals_recovered": float(np.mean(errors < _RECOVERED * np.mean(drawn.truth.X**2))),
-                "status": str(solution.status),
+                "mse_X": float(found.score.mse_aligned.X),
+                "median_signal_mse": float(found.mse_X_median),
+                "signals_recovered": float(found.signals_recovered),
+                "status": found.status,
             }
         )
     return rows
 
 
-# Columns of a point of the dictionary map, in the order of what `learn_dictionary` returns.
-DICTIONARY = ("solved", "angle", "atoms", "converged", "iterations")
-# A dictionary is learned if every atom is matched with a squared sine below this.
-_LEARNED = 1e-4
+# Columns of a point of the dictionary map, and what they are in a record.
+DICTIONARY = {"solved": "learned", "angle": "angle", "atoms": "atoms_learned", "converged": "converged", "iterations": "iterations"}
 
 
 def learn_dictionary(problem: Problem, n: int, *, seed: int, believed: Problem | None = None, **options: Any) -> dict[str, float]:
     """One instance learned from scratch: whether every atom was found, the mean squared sine and the share of atoms found, the status.
 
-    `believed` is the problem as the solver is told, where that is not the truth.
+    `believed` is the problem as the solver is told it, where that is not the truth.
     """
-    drawn = sample(problem, n, seed=seed)
-    solution = solve(drawn.observed, problem if believed is None else believed, **{"n_atoms": n, "seed": seed, **options})
-    found = score(solution.mean, drawn.truth, recovered=_LEARNED)
-    row = (found.atoms_recovered == 1.0, np.mean(found.angle), found.atoms_recovered, solution.status == "converged", solution.iterations)
-    return {name: float(value) for name, value in zip(DICTIONARY, row, strict=True)}
+    found = draw_solve_score(problem, n, seed=seed, believed=believed, **options).flat()
+    return {name: float(found[field]) for name, field in DICTIONARY.items()}
 
 
 def dictionary_map(

@@ -11,8 +11,20 @@ from ..errors import InputError
 from ..model.model import Problem
 from ..pair import Pair
 
-# An atom is recovered if its angle to the true one has a squared sine below this.
-RECOVERED = 1e-2
+# What counts as success, one criterion for each question, the same in every experiment, command and figure.
+#
+# Is a signal recovered? Its error is below this share of the signals' power: its large entries are right to 3%.
+SIGNAL_RECOVERED = 1e-3
+# Is an atom recovered? Its angle to the true one has a squared sine below this: they are within 6 degrees. Noisy data allow no more.
+ATOM_RECOVERED = 1e-2
+# Is a dictionary learned? At small noise every atom can be had exactly, and each must be this close: within 0.6 degrees.
+DICTIONARY_LEARNED = 1e-4
+# Is a signal at its predicted error? It is below this many times the prediction, which is scaled up for signals with more nonzeros than
+# usual.
+AT_PREDICTION = 3.0
+
+# Instances scored together: their arrays stay in the cache. At N = 100, P = 500 a batch of 250 takes 1.6 ms each so, and 3.3 all at once.
+_TOGETHER = 8
 
 
 class Score(NamedTuple):
@@ -39,7 +51,7 @@ class Score(NamedTuple):
     signals: np.ndarray
 
 
-def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED) -> Score:
+def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = ATOM_RECOVERED) -> Score:
     """Compare means of F (M x N) and X (N x P) with the truth. The estimate may have more or fewer atoms than the truth.
 
     Axes before those are of instances: each is scored by itself, and what was a number becomes an array.
@@ -61,6 +73,21 @@ def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED
         raise InputError(
             f"estimate must have the M = {F0.shape[1]} and P = {X0.shape[2]} of the truth, but {F.shape[1]} and {X.shape[2]} were given."
         )
+    some = [slice(k, k + _TOGETHER) for k in range(0, len(F0), _TOGETHER)]
+    parts = zip(*(_scored(Pair(F[k], X[k]), Pair(F0[k], X0[k]), recovered) for k in some), strict=True)
+
+    def shaped(values: tuple[np.ndarray, ...]) -> Any:
+        joined = np.concatenate(values)
+        joined = joined.reshape((*batch, *joined.shape[1:]))
+        return joined if joined.ndim else float(joined)
+
+    raw_F, raw_X, scaled_F, scaled_X, aligned_F, aligned_X, *rest = map(shaped, parts)
+    return Score(Pair(raw_F, raw_X), Pair(scaled_F, scaled_X), Pair(aligned_F, aligned_X), *rest)
+
+
+def _scored(estimate: Pair[np.ndarray], truth: Pair[np.ndarray], recovered: float) -> tuple[np.ndarray, ...]:
+    """What a Score holds, for some instances: the errors one by one, angles, the share of atoms recovered, errors of signals."""
+    (F, X), (F0, X0) = estimate, truth
     true, found = _matching(F0, F)
     angle = np.ones((len(F0), F0.shape[2]))
     np.put_along_axis(angle, true, _angle(_atoms(F0, true), _atoms(F, found)), axis=1)
@@ -72,17 +99,11 @@ def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = RECOVERED
         scaled = Pair(_mse(fitted.F, F0), np.mean(signals, axis=1))
     aligned = Pair(*(values.copy() for values in scaled))
     if moved.any():
-        truth = Pair(F0[moved], X0[moved])
-        fitted = _matched(Pair(F[moved], X[moved]), truth, true[moved], found[moved])
-        signals[moved] = _mean_squares(fitted.X - truth.X)
-        aligned.F[moved], aligned.X[moved] = _mse(fitted.F, truth.F), np.mean(signals[moved], axis=1)
-
-    def shaped(values: np.ndarray) -> Any:
-        values = values.reshape((*batch, *values.shape[1:]))
-        return values if values.ndim else float(values)
-
-    mse, mse_scaled, mse_aligned = (Pair(*map(shaped, pair)) for pair in (raw, scaled, aligned))
-    return Score(mse, mse_scaled, mse_aligned, shaped(angle), shaped(np.mean(angle < recovered, axis=1)), shaped(signals))
+        there = Pair(F0[moved], X0[moved])
+        fitted = _matched(Pair(F[moved], X[moved]), there, true[moved], found[moved])
+        signals[moved] = _mean_squares(fitted.X - there.X)
+        aligned.F[moved], aligned.X[moved] = _mse(fitted.F, there.F), np.mean(signals[moved], axis=1)
+    return (*raw, *scaled, *aligned, angle, np.mean(angle < recovered, axis=1), signals)
 
 
 def align(estimate: Pair[np.ndarray], truth: Pair[np.ndarray]) -> Pair[np.ndarray]:

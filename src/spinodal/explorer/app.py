@@ -15,8 +15,7 @@ from werkzeug.exceptions import BadRequest
 
 from ..errors import InputError
 from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
-from . import preview as quick
-from . import snippets
+from . import preview, snippets
 from .data import data_file
 from .draw import curve_figure, diagram_figure, errors_figure, potential_figure
 from .layout import FIGURES, SLIDERS, layout, page_template, readout
@@ -91,7 +90,7 @@ def exact_numbers(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
     """The numbers at the top of the page."""
     problem = state.problem()
     # Maxwell's construction takes thousands of integrals, and the digits that are shown are those of the tables.
-    maxwell = bayes_transition(quick.quick_problem(state))
+    maxwell = bayes_transition(preview.preview_problem(state))
     return outcomes([problem])[0], {"π*": pi_star(problem), "πˢ": spinodal(problem), "π_B": maxwell}
 
 
@@ -100,14 +99,14 @@ def _figures(app: Dash) -> None:
     def figures() -> flask.Response:
         """One answer for all that depends on the place in the diagram."""
         state = _screen(flask.request.get_json(silent=True))
-        point = quick.point(state)
+        point = preview.point(state)
         return _json({"potential": potential_figure(point), "curve": curve_figure(point, state), "errors": errors_figure(point)})
 
     @app.server.post("/diagram")
     def diagram() -> flask.Response:
         """The diagram takes longer: its answer comes while the others are drawn."""
         state = _screen(flask.request.get_json(silent=True))
-        return _json(diagram_figure(quick.diagram(state), state))
+        return _json(diagram_figure(preview.diagram(state), state))
 
     @app.callback(Output("readout", "children"), Input("state", "data"), prevent_initial_call=True)
     def tell(data: Any) -> Any:

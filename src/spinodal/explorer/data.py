@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import preview as quick
+from . import preview
 from .state import State
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def dataset(which: str, state: State, run: Run | None = None) -> xarray.Dataset:
 
     about: dict[str, Any] = {**state._asdict(), "made_by": "spinodal explore"}
     if which == "diagram":
-        drawn = quick.diagram(state)
+        drawn = preview.diagram(state)
         values = {"pi_star": drawn.pi_star, **{f"pi_{name}": column for name, column in drawn.transitions._asdict().items()}}
         return xarray.Dataset({name: (drawn.axis, column) for name, column in values.items()}, {drawn.axis: drawn.across}, about)
     if which == "recovered":
@@ -33,7 +33,7 @@ def dataset(which: str, state: State, run: Run | None = None) -> xarray.Dataset:
         return xarray.Dataset({name: ("entry", np.asarray(result[name], float)) for name in ("true_X", "found_X")}, attrs=about)
     if which == "atoms":
         return xarray.Dataset({"angle": ("atom", np.asarray(run.result["angle"] if run and run.result else [], float))}, attrs=about)
-    point = quick.point(state)
+    point = preview.point(state)
     if which == "potential":
         return xarray.Dataset({"potential": ("mse_X", point.potential)}, {"mse_X": point.E}, about)
     if which == "curve":

@@ -1,4 +1,4 @@
-"""The numbers behind the figures, quick enough for a slider: the theory's own functions, on priors whose averages are tabulated."""
+"""The preview: numbers behind the figures, fast enough for a slider: the theory's own functions, on priors whose averages are tabulated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..pair import Pair
 from ..theory import Outcome, Trajectory, effective_potential, fixed_point_curve, outcomes, pi_star, state_evolution
 from ..theory.curve import FixedPointCurve
 from ..theory.setup import Batch
-from .preview_figures import Sketch, sketch
+from .preview_figures import Transitions, transitions
 from .state import PRIORS_F, PRIORS_X, VALUES, State
 from .tables import Tabulated, tabulate
 
@@ -29,7 +29,7 @@ _BELOW = 30.0
 
 
 @lru_cache(maxsize=1024)
-def quick_prior(side: str, name: str, rho: float) -> Prior:
+def preview_prior(side: str, name: str, rho: float) -> Prior:
     """The named prior of F or X with its averages tabulated; a Gaussian's are in closed form already."""
     kind = {"x": PRIORS_X, "f": PRIORS_F}[side][name]
     prior = kind.make(rho)
@@ -40,10 +40,10 @@ def quick_prior(side: str, name: str, rho: float) -> Prior:
     return Tabulated(f"{side} {name}", VALUES["rho"].index(rho) if kind.has_density else 0, prior)
 
 
-def quick_problem(state: State) -> Problem:
+def preview_problem(state: State) -> Problem:
     """The problem on screen with tabulated priors."""
     rho = state.rho if state.has_density else VALUES["rho"][0]
-    prior = Pair(F=quick_prior("f", state.f, VALUES["rho"][0]), X=quick_prior("x", state.x, rho))
+    prior = Pair(F=preview_prior("f", state.f, VALUES["rho"][0]), X=preview_prior("x", state.x, rho))
     return state.problem().replace(prior=prior)
 
 
@@ -53,7 +53,7 @@ class Diagram(NamedTuple):
     axis: str
     across: np.ndarray
     pi_star: np.ndarray
-    transitions: Sketch
+    transitions: Transitions
 
 
 def around(state: State) -> State:
@@ -75,7 +75,7 @@ def _diagram(state: State) -> Diagram:
     alpha = np.full(shape, state.alpha) if axis == "rho" else np.array(across)
     batch = Batch([], stacked=base.setup._replace(alpha=alpha, noise=np.full(shape, state.delta), side_snr=np.full(shape, 1 / state.eta)))
     bound = np.array([pi_star(problem.replace(alpha=float(a))) for problem, a in zip(bounds, alpha, strict=True)])
-    return Diagram(axis, np.array(across), bound, sketch(batch, bound))
+    return Diagram(axis, np.array(across), bound, transitions(batch, bound))
 
 
 @lru_cache(maxsize=64)
@@ -83,7 +83,7 @@ def _batch(axis: str, x: str, f: str) -> tuple[Batch, list[Problem]]:
     """Problems along the axis, side by side, of which only numbers are changed from then on."""
     across = _ACROSS_RHO if axis == "rho" else _ACROSS_ALPHA
     state = State(x=x, f=f)
-    problems = [quick_problem(state._replace(rho=value) if axis == "rho" else state._replace(alpha=value)) for value in across]
+    problems = [preview_problem(state._replace(rho=value) if axis == "rho" else state._replace(alpha=value)) for value in across]
     return Batch(problems), problems
 
 
@@ -101,7 +101,7 @@ class Point(NamedTuple):
 @lru_cache(maxsize=64)
 def point(state: State) -> Point:
     """What the theory says about the problem on screen."""
-    problem = quick_problem(state)
+    problem = preview_problem(state)
     curve = _curve(state._replace(pi=1.0))
     outcome = outcomes([problem])[0]
     trajectory = state_evolution(problem, max_iterations=MOST_STEPS)
@@ -116,7 +116,7 @@ def point(state: State) -> Point:
 
 @lru_cache(maxsize=16)
 def _curve(state: State) -> FixedPointCurve:
-    return fixed_point_curve(quick_problem(state))
+    return fixed_point_curve(preview_problem(state))
 
 
 def warm_up() -> None:

@@ -25,7 +25,7 @@ _NEARER, _APPROACH, _PLACES = 0.25, 10, 3
 _STEEP = 4.0
 
 
-class Sketch(NamedTuple):
+class Transitions(NamedTuple):
     """Per problem, NaN for none: where the good branch appears, becomes Bayes-optimal, and is reached by AMP."""
 
     appears: np.ndarray
@@ -33,7 +33,7 @@ class Sketch(NamedTuple):
     spinodal: np.ndarray
 
 
-def sketch(batch: Batch, bound: np.ndarray) -> Sketch:
+def transitions(batch: Batch, bound: np.ndarray) -> Transitions:
     """The transitions of problems with eta > 0; `bound` holds their counting bounds."""
     table = _with_approaches(batch, snr_grid(batch))
     shape = table.snr_X.shape
@@ -51,7 +51,7 @@ def sketch(batch: Batch, bound: np.ndarray) -> Sketch:
         log_pi = np.where(np.isfinite(pi) & (pi > 0), np.log(pi), np.nan)
     at_origin = np.isfinite(log_pi[:, 0])
     rows = zip(_finer(log_pi), _finer(phi.reshape(shape)), at_origin, noisy, bound, strict=True)
-    return Sketch(*map(np.array, zip(*(_transitions(*row) for row in rows), strict=True)))
+    return Transitions(*map(np.array, zip(*(_transitions(*row) for row in rows), strict=True)))
 
 
 def _with_approaches(batch: Batch, grid: np.ndarray) -> CurvePoint:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..evaluation.scoring import RECOVERED, Score, align, fit_scales, score
-from ..inference import solve
+from ..evaluation.record import Record, record, solve_drawn
+from ..evaluation.scoring import ATOM_RECOVERED, Score, align, fit_scales, score
 from ..model.sampling import sample
 from ..pair import Pair
 from .state import MOST_ENTRIES, MOST_ITERATIONS, State
@@ -76,12 +76,12 @@ class Run:
             self.iterations.append(iteration)
             self.status = "running"
 
-        atoms = {"n_atoms": state.n} if np.isinf(state.eta) else {}
-        solution = solve(instance.observed, problem, max_iterations=MOST_ITERATIONS, seed=state.seed, watch=watch, **atoms)  # type: ignore[arg-type]
+        solution = solve_drawn(instance, problem, max_iterations=MOST_ITERATIONS, seed=state.seed, watch=watch)
         if self._stop.is_set():
             raise Cancelled
-        self.result = _result(solution.mean, instance.truth, state)
-        self.status = str(solution.status)
+        found = record(solution, instance.truth)
+        self.result = _result(found, solution.mean, instance.truth, state)
+        self.status = found.status
 
     def seen(self) -> dict[str, Any]:
         """What the page is told."""
@@ -105,18 +105,17 @@ def _errors(scored: Score, state: State) -> Pair[float]:
     return scored.mse_aligned if np.isinf(state.eta) else scored.mse_scaled
 
 
-def _result(mean: Pair[Any], truth: Pair[Any], state: State) -> dict[str, Any]:
+def _result(found: Record, mean: Pair[Any], truth: Pair[Any], state: State) -> dict[str, Any]:
     """Some entries of X against the truth, and the angle of every atom."""
-    scored = score(mean, truth)
     fitted = align(mean, truth) if np.isinf(state.eta) else fit_scales(mean, truth.F)
     shown = np.sort(np.random.default_rng(0).choice(truth.X.size, min(_SHOWN, truth.X.size), replace=False))
-    error = _errors(scored, state)
+    error = _errors(found.score, state)
     return {
         "true_X": _short(truth.X.ravel()[shown]),
         "found_X": _short(fitted.X.ravel()[shown]),
-        "angle": _short(scored.angle),
-        "recovered": scored.atoms_recovered,
-        "threshold": RECOVERED,
+        "angle": _short(found.score.angle),
+        "recovered": found.score.atoms_recovered,
+        "threshold": ATOM_RECOVERED,
         "mse_X": error.X,
         "mse_F": error.F,
     }

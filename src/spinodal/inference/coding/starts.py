@@ -17,7 +17,7 @@ from ...model.model import Model
 from ...model.priors import GaussBernoulli, Gaussian
 from ...model.sampling import Observed
 from ...pair import Pair
-from .. import AMP, solve
+from ..api import solve
 from .api import infer_codes
 from .model import CodingModel, Slab, density_weight
 from .scales import ComponentPrior
@@ -31,8 +31,6 @@ _FIRST_DOUBT = 0.1
 _JUDGED = 500
 # The trace of message passing, and whether its values are squares of data.
 _TRACE = {"residual": True, "level": True, "damping": False, "change": False}
-# The names of the parameters in `AMP(learn=...)`.
-_LEARN = {"density": "rho", "noise_variance": "noise", "slab_mean": "mean", "slab_variance": "variance"}
 
 
 class Given(NamedTuple):
@@ -72,7 +70,7 @@ class Options(NamedTuple):
     own_density: bool
     fast: bool
     seed: int
-    progress: Callable[[int, float, float], None] | None
+    progress: Callable[[str, int, float], None] | None
 
 
 class Units(NamedTuple):
@@ -139,8 +137,8 @@ def _solve(observed: Observed, model: Model, task: Task, seed: int) -> Found:
     options = task.options
     solution = solve(
         observed,
-        model,  # type: ignore[arg-type]
-        AMP(learn=tuple(_LEARN[name] for name in task.given.learn)),
+        model,
+        learn=task.given.learn,
         n_atoms=options.n_components,
         max_iterations=options.max_iter,
         tolerance=options.tol,
@@ -148,11 +146,10 @@ def _solve(observed: Observed, model: Model, task: Task, seed: int) -> Found:
         dtype=task.data.dtype,
         progress=options.progress,
     )
-    learned, count = solution.parameters, int(solution.iterations)
-    assert learned is not None
-    slab = Slab(float(learned.rho), float(learned.mean), float(learned.variance))
+    X, count = solution.model.prior.X, int(solution.iterations)
+    slab = Slab(float(X.rho), float(X.mean), float(X.variance))
     trace = {name: np.asarray(getattr(solution.trace, name)[:count], dtype=np.float64) for name in _TRACE}
-    return Found(solution.mean.F, solution.variance.F, slab, float(learned.noise), str(solution.status), count, trace)
+    return Found(solution.mean.F, solution.variance.F, slab, float(solution.model.noise_variance), str(solution.status), count, trace)
 
 
 def _by_message_passing(task: Task, seed: int) -> Start:

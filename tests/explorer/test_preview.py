@@ -1,4 +1,4 @@
-"""What is drawn against what is computed: tables against quadrature, the sketched diagram against the refined one, snippets too."""
+"""What is drawn against what is computed: tables against quadrature, the previewed diagram against the refined one, snippets too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import spinodal as sp
 from conftest import Done
-from spinodal.explorer import quick, snippets
+from spinodal.explorer import preview, snippets
 from spinodal.explorer.app import exact_numbers
 from spinodal.explorer.state import State
 from spinodal.model.quadrature import averages
@@ -18,32 +18,32 @@ from spinodal.model.quadrature import averages
 # Interpolation between tabulated averages, relative.
 TABLES = 5e-5
 # Transitions read off the grid, relative: two pixels of a diagram of 300 that spans two decades are 3%.
-SKETCHED = 5e-3
+PREVIEWED = 5e-3
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.2, 0.37, 0.96])
 def test_tables_agree_with_quadrature(rho: float) -> None:
     snr = np.geomspace(1e-6, 1e19, 300)
-    looked_up, integrated = (averages(prior, snr) for prior in (quick.quick_prior("x", "gauss-bernoulli", rho), sp.GaussBernoulli(rho)))
-    for quickly, exactly in zip(looked_up, integrated, strict=True):
-        np.testing.assert_allclose(quickly, exactly, rtol=TABLES)
+    looked_up, integrated = (averages(prior, snr) for prior in (preview.preview_prior("x", "gauss-bernoulli", rho), sp.GaussBernoulli(rho)))
+    for previewed, exact in zip(looked_up, integrated, strict=True):
+        np.testing.assert_allclose(previewed, exact, rtol=TABLES)
 
 
 @pytest.mark.parametrize("state", [State(delta=0.0), State(eta=np.inf), State(eta=0.01, delta=1e-8)])
-def test_the_sketched_diagram_is_the_diagram(state: State) -> None:
-    drawn = quick.diagram(state)
-    some = slice(1, None, 5)
+def test_the_previewed_diagram_is_the_diagram(state: State) -> None:
+    drawn = preview.diagram(state)
+    some = slice(1, None, 8)
     exact = sp.phase_diagram(state.problem(), rho=drawn.across[some], eta=[state.eta]).isel(eta=0)
     for name, column in {"pi_star": drawn.pi_star, **{f"pi_{key}": value for key, value in drawn.transitions._asdict().items()}}.items():
         shown, true = column[some], exact[name].values
         far = true > 1e3  # beyond the picture
         np.testing.assert_array_equal(shown > 1e3, far, err_msg=name)
-        np.testing.assert_allclose(shown[~far], true[~far], rtol=SKETCHED, err_msg=name)
+        np.testing.assert_allclose(shown[~far], true[~far], rtol=PREVIEWED, err_msg=name)
 
 
 def test_the_point_is_the_point() -> None:
     state = State(pi=3.0)
-    point, problem = quick.point(state), state.problem()
+    point, problem = preview.point(state), state.problem()
     outcome = sp.theory.outcomes([problem])[0]
     assert point.outcome.phase == outcome.phase == "hard"
     assert point.outcome.bayes.mse.X == pytest.approx(outcome.bayes.mse.X, rel=1e-3)
@@ -54,7 +54,7 @@ def test_the_point_is_the_point() -> None:
 
 
 def test_a_prior_without_a_density_has_a_diagram_over_alpha() -> None:
-    drawn = quick.diagram(State(x="rademacher", alpha=0.7))
+    drawn = preview.diagram(State(x="rademacher", alpha=0.7))
     assert drawn.axis == "alpha"
     assert drawn.across[0] < 0.1
     assert drawn.pi_star == pytest.approx(1.0)  # alpha d_F/(alpha - 0): nothing but the matrix has to be found
