@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,11 @@ _REASON = {
 }
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _WithCandidates(Solution):
+    candidates: tuple[Any, ...] = ()
+
+
 def solve(
     Y: Any,
     model: Any = None,
@@ -51,8 +57,7 @@ def solve(
         evidence = [float(each.free_entropy * n / Y.Y.shape[0]) for each, n in zip(tried, n_atoms, strict=True)]
         best = tried[int(np.argmax(evidence))]
         rows = zip(n_atoms, evidence, (each.status for each in tried), (each.iterations for each in tried), strict=True)
-        object.__setattr__(best, "candidates", tuple(rows))
-        return best
+        return _WithCandidates(**vars(best), candidates=tuple(rows))
     learned: tuple[str, ...] = ()
     if model is None:
         given = {"density": density, "noise_variance": noise_variance, "eta": eta}
@@ -84,7 +89,9 @@ def solve(
     if learned:
         numbers = found.parameters
         prior = problem.prior._replace(X=GaussBernoulli(float(numbers.rho), float(numbers.mean), float(numbers.variance)))
-        used = Model(prior, GaussianNoise(float(numbers.noise)), used.knowledge if numbers.eta is None else knowledge_of(float(numbers.eta)))
+        used = Model(
+            prior, GaussianNoise(float(numbers.noise)), used.knowledge if numbers.eta is None else knowledge_of(float(numbers.eta))
+        )
     batched = np.ndim(found.mean.F) == 3
     status = np.array([Status(str(s)) for s in found.status], dtype=object) if batched else Status(str(found.status))
     reason = np.array([_REASON[str(s)] for s in found.status], dtype=object) if batched else _REASON[str(found.status)]

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import new_solve
 import numpy as np
 import pytest
 
+import new_solve
 import spinodal as sp
 from spinodal import inference
 from spinodal.cli import main

@@ -89,7 +89,7 @@ def position_figure(problem: Problem, spinodal: float | None) -> Figure:
 
 
 def convergence_figure(solution: Solution) -> Figure:
-    """Mean squared residual and variance level against the iteration."""
+    """Residuals, measured and expected, against the iteration. Each entry of Y is predicted without itself (the Onsager term)."""
     figure, (axis,) = blank_figure(6.4, 3.2)
     _draw_course(axis, solution)
     return figure
@@ -102,13 +102,14 @@ def _draw_course(axis: Any, solution: Solution) -> None:
         axis.set_axis_off()
         return
     for values, colour, label in (
-        (solution.trace.residual, BLUE, "mean squared residual"),
-        (solution.trace.level, ORANGE, "expected variance of the residuals"),
+        (solution.trace.residual, BLUE, "measured, each entry predicted from the others"),
+        (solution.trace.level, ORANGE, "expected by the model"),
     ):
         axis.semilogy(steps, np.asarray(values)[: steps.size], color=colour, label=label)
     if noise_of(solution) > 0:
         axis.axhline(noise_of(solution), color=GREY, ls=":", label=r"noise variance $\Delta$")
-    axis.set(xlabel="iteration", ylabel="squared units of Y")
+    axis.set(xlabel="iteration", ylabel="mean squared residual")
+    _count(axis.xaxis)
     axis.legend(fontsize=8)
 
 
@@ -165,12 +166,19 @@ def _draw_atoms(axis: Any, F: np.ndarray, names: Sequence[str] | None) -> None:
     M, N = F.shape
     drawn = axis.imshow(F, aspect="auto", cmap="RdBu_r", vmin=-bright, vmax=bright, extent=(0.5, N + 0.5, M + 0.5, 0.5))
     axis.set(xlabel="atom (column of F)", ylabel="measurement (row of Y)")
+    _count(axis.xaxis, axis.yaxis)
     if names is not None and len(names) <= _MOST_NAMES:
         shown = [name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…" for name in names]
         # parse_math: a name with dollar signs is not a formula.
         axis.set_yticks(np.arange(1, M + 1), shown, fontsize=7, parse_math=False)
         axis.set_ylabel("")
     axis.figure.colorbar(drawn, ax=axis, pad=0.01)
+
+
+def _count(*axes: Any) -> None:
+    """Whole numbers only, for what is counted."""
+    for axis in axes:
+        axis.get_major_locator().set_params(integer=True)
 
 
 def usage_figure(used: np.ndarray) -> Figure:
@@ -184,6 +192,7 @@ def _draw_usage(axis: Any, used: np.ndarray) -> None:
     axis.stairs(used, np.arange(used.size + 1) + 0.5, fill=True, color=GREEN, alpha=0.7)
     axis.axhline(1.0, color=GREY, ls=":", label="as the prior expects")
     axis.set(xlabel="atom (row of X)", ylabel="mean square of X, relative", xlim=(0.5, used.size + 0.5), ylim=(0, None))
+    _count(axis.xaxis)
     axis.legend(fontsize=8)
 
 

@@ -262,11 +262,10 @@ def _fit(solution: Solution) -> str:
         said += "; no noise variance was assumed."
     else:
         said += f", {_number(ratio)} times the noise variance. "
-        said += (
-            "Noise alone does not explain it."
-            if ratio > words.UNEXPLAINED
-            else "Below 1 is as it should be: F and X were fitted to these data."
-        )
+        if ratio > words.UNEXPLAINED:
+            said += "Noise alone does not explain it."
+        elif words.status(solution).trusted:
+            said += "Below 1 is as it should be: F and X were fitted to these data."
     if solution.observed is None:
         return _section("Residuals", _say(said))
     left = draw.residuals(solution)

@@ -225,7 +225,7 @@ def _course(solution: Solution) -> str:
         line = (
             f'<line x1="0" x2="{_WIDTH}" y1="{down(noise)}" y2="{down(noise)}" stroke="currentColor" stroke-dasharray="2 3" opacity=".6"/>'
         )
-    label = "Mean squared residual against the iteration, logarithmic; the noise variance is dotted"
+    label = "Mean squared residual, each entry predicted from the others, against the iteration (logarithmic); the noise variance is dotted"
     return (
         f'<svg role="img" aria-label="{label}" width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"><title>{label}</title>'
         f'{line}<polyline points="{points}" fill="none" stroke="#0072B2" stroke-width="1.5"/></svg>'
