@@ -74,7 +74,7 @@ def solve(
             result["report"] = str(page)
         say("writing", 0, np.nan)
         save_solution(solution, target, {**result["parameters"], **result, "seed": options["seed"]})
-    _show(result, target, as_json)
+    _show(result, words.parameters(solution), target, as_json)
     if not result["trusted"]:
         print(
             f"spinodal: the result can't be trusted: {result['status']}, {_sentence(result['reason'])} {result['next_step']}",
@@ -149,7 +149,7 @@ def _enough_memory(measured: Measurements, sizes: list[int] | None) -> Iterator[
 
 def _result(solution: Solution, method: str) -> dict[str, Any]:
     """What is printed, and saved beside the arrays."""
-    status, used = words.status(solution), words.parameters(solution)
+    status = words.status(solution)
     candidates = getattr(solution, "candidates", None) or ()
     return {
         "method": method,
@@ -163,7 +163,7 @@ def _result(solution: Solution, method: str) -> dict[str, Any]:
         "free_entropy": float(solution.free_entropy) if np.isfinite(solution.free_entropy) else None,
         "n_atoms": int(np.shape(solution.mean.F)[1]),
         "observed": float(solution.problem.observed_fraction),
-        "parameters": {name: value for name, (value, _) in used.items()},
+        "parameters": {name: value for name, (value, _) in words.parameters(solution).items()},
         "learned": list(solution.learned),
         **({"candidates": [dict(zip(_CANDIDATE, each, strict=True)) for each in candidates]} if candidates else {}),
     }
@@ -176,7 +176,7 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _show(result: dict[str, Any], target: Path, as_json: bool) -> None:
+def _show(result: dict[str, Any], used: dict[str, tuple[float, str]], target: Path, as_json: bool) -> None:
     if as_json:
         output.print_json({**result, "out": str(target)})
         return
@@ -186,10 +186,8 @@ def _show(result: dict[str, Any], target: Path, as_json: bool) -> None:
     ]
     if result["observed"] < 1:
         rows.insert(0, ["observed entries", f"{100 * result['observed']:.4g}%"])
-    rows += [
-        [f"{words.NAMES.get(name, name)}, {'learned' if name in result['learned'] else 'given'}", shown(value)]
-        for name, value in result["parameters"].items()
-    ]
+    # An infinite eta says that nothing is known of F, which is no number to report.
+    rows += [[f"{words.NAMES.get(name, name)}, {how}", shown(value)] for name, (value, how) in used.items() if np.isfinite(value)]
     rows += _errors(result) if "mse_F" in result else []
     output.table(f"{result['method']}, {result['n_atoms']} atoms", ["", "value"], rows)
     if "candidates" in result:

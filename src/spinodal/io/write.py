@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 def plain(value: Any) -> Any:
     """Numbers and containers as JSON has them: "inf" and "-inf" as words, NaN and None as null."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

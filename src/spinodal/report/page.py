@@ -92,6 +92,7 @@ def report_html(
 
     Examples:
         >>> import spinodal as sp
+        >>> from spinodal.report.page import report_html
         >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
         >>> solution = sp.solve(sp.sample(problem, 20, seed=1).observed, problem)
         >>> report_html(solution, title="my data").startswith("<!DOCTYPE html>")
@@ -145,6 +146,7 @@ def write_report(solution: Solution, path: str | Path, **options: Any) -> Path:
         >>> from pathlib import Path
         >>> import tempfile
         >>> import spinodal as sp
+        >>> from spinodal.report.page import write_report
         >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
         >>> solution = sp.solve(sp.sample(problem, 20, seed=1).observed, problem)
         >>> with tempfile.TemporaryDirectory() as folder:
