@@ -60,8 +60,8 @@ def ready_directory(directory: str | Path | None = None) -> Path | None:
     path = default_directory() if directory is None else Path(directory)
     if path is None:
         return None
-    path = path.expanduser().absolute()
     try:
+        path = path.expanduser().absolute()
         # Both levels are ours alone: whoever can write the upper one can replace the lower.
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)

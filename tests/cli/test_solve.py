@@ -218,7 +218,7 @@ def test_stages_are_shown_on_a_terminal_as_they_come(measurements: Path, tmp_pat
     assert stop.value.code == 0
     order = [name for name, _ in itertools.groupby(words.split()[0] for words in seen)]
     assert order[:3] == ["reading", "compiling", "iteration"]
-    assert order[-2:] == ["predicting", "writing"]
+    assert {"predicting", "writing"} <= set(order)
 
 
 # A real run of the command that says when it is iterating: the parent then interrupts it.

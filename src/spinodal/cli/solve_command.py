@@ -66,14 +66,15 @@ def solve(
         if measured.truth is not None:
             say("predicting", 0, np.nan)
             result |= words.against_truth(solution, measured.truth, words.predicted(solution))
+        say("writing", 0, np.nan)
+        save_solution(solution, target, {**result["parameters"], **result, "seed": options["seed"]})
+        # After the solution, which may have taken hours: it is there whatever becomes of the page.
         if page is not None:
             say("predicting", 0, np.nan)
             from ..report.page import write_report
 
             write_report(solution, page, title=file, truth=measured.truth, method=method, atom_shape=atom_shape)
             result["report"] = str(page)
-        say("writing", 0, np.nan)
-        save_solution(solution, target, {**result["parameters"], **result, "seed": options["seed"]})
     _show(result, words.parameters(solution), target, as_json)
     if not result["trusted"]:
         print(
