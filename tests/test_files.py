@@ -119,12 +119,13 @@ def test_what_other_programs_write(tmp_path: Path, text: str, expected: list[lis
 
 def test_missing_entries_become_the_mask_and_signals_may_be_rows(tmp_path: Path) -> None:
     path = saved(tmp_path / "y.tsv", np.where(MASK, Y, np.nan).T, "\t")
-    observed, truth, parameters = read_measurements(path, transpose=True)
+    observed, truth, parameters, names = read_measurements(path, transpose=True)
     np.testing.assert_array_equal(observed.Y, np.where(MASK, Y, np.nan))
     np.testing.assert_array_equal(observed.mask, MASK)
     assert observed.F_prime is None
     assert truth is None
     assert parameters == {}
+    assert names == (None, None)
     assert read_measurements(saved(tmp_path / "y.csv", Y, ",")).observed.mask is None
 
 
@@ -135,10 +136,10 @@ def test_missing_entries_become_the_mask_and_signals_may_be_rows(tmp_path: Path)
 def test_named_arrays(tmp_path: Path, suffix: str) -> None:
     F, X = RNG.normal(size=(4, 3)), RNG.normal(size=(3, 15))
     path = write(tmp_path / f"i{suffix}", Y=Y, F_prime=F_PRIME, mask=MASK, F=F, X=X, rho=0.25, eta=np.inf, other=RNG.normal(size=(9, 9)))
-    observed, truth, parameters = read_measurements(path)
+    observed, truth, parameters, _ = read_measurements(path)
     for found, expected in ((observed.Y, Y), (observed.F_prime, F_PRIME), (observed.mask, MASK), (truth.F, F), (truth.X, X)):
         np.testing.assert_array_equal(found, expected)
-    assert parameters == {"rho": 0.25, "eta": np.inf}
+    assert parameters == {"density": 0.25, "eta": np.inf}
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".mat", ".nc"])
@@ -168,8 +169,47 @@ def test_one_array_sparse_matrices_and_NaN_as_missing(tmp_path: Path) -> None:
     full = np.arange(60.0).reshape(4, 15)
     scipy.io.savemat(tmp_path / "y.mat", {"A": scipy.sparse.csc_matrix(full)})
     np.testing.assert_array_equal(read_measurements(tmp_path / "y.mat").observed.Y, full)
-    # A file that has room for a mask must use it: NaN may be a computation that failed.
-    assert read_measurements(write(tmp_path / "y.npz", Y=np.where(MASK, Y, np.nan))).observed.mask is None
+
+
+def test_NaN_without_a_mask_is_refused_where_a_mask_could_be(tmp_path: Path) -> None:
+    """It may be a computation that failed."""
+    for suffix in (".npz", ".mat"):
+        with pytest.raises(sp.InputError, match=r"Y must come with a mask .* row \d, column \d+ of .* is NaN"):
+            read_measurements(write(tmp_path / f"y{suffix}", Y=np.where(MASK, Y, np.nan)))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".mat", ".nc"])
+def test_parameters_by_their_words_or_their_letters(tmp_path: Path, suffix: str) -> None:
+    for names in (("density", "noise_variance"), ("rho", "delta")):
+        path = write(tmp_path / f"y{suffix}", Y=Y, **dict(zip(names, (0.25, 0.5), strict=True)))
+        assert read_measurements(path).parameters == {"density": 0.25, "noise_variance": 0.5}
+
+
+def test_a_matrix_of_NaN_says_the_number_of_atoms_only(tmp_path: Path) -> None:
+    measured = read_measurements(write(tmp_path / "y.npz", Y=Y, F_prime=np.full((4, 7), np.nan), eta=np.inf))
+    assert measured.observed.F_prime is None
+    assert measured.parameters == {"n_atoms": 7, "eta": np.inf}
+
+
+# Names
+
+
+def test_headers_and_labels_become_names(tmp_path: Path) -> None:
+    (tmp_path / "y.csv").write_text(",mon,tue\nfirst,1.5,2\nsecond,3,4\n")
+    assert read_measurements(tmp_path / "y.csv").names == (("first", "second"), ("mon", "tue"))
+    assert read_measurements(tmp_path / "y.csv", transpose=True).names == (("mon", "tue"), ("first", "second"))
+    (tmp_path / "y.csv").write_text("a,b\n1,2\n3,4\n")
+    assert read_measurements(tmp_path / "y.csv").names == (None, ("a", "b"))
+    (tmp_path / "y.csv").write_text(",0,1\n0,1.5,2\n1,3,4\n")  # numbers that pandas gives to what has no name
+    assert read_measurements(tmp_path / "y.csv").names == (None, None)
+
+
+def test_labels_of_a_netcdf_file_become_names(tmp_path: Path) -> None:
+    labels = {"sensor": [f"s{k}" for k in range(4)], "day": np.arange(15)}
+    xarray.Dataset({"Y": (("sensor", "day"), Y)}, labels).to_netcdf(tmp_path / "y.nc", engine="scipy")
+    names = read_measurements(tmp_path / "y.nc").names
+    assert names.rows == ("s0", "s1", "s2", "s3")
+    assert names.columns == tuple(map(str, range(15)))
 
 
 # Refusals

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import xarray
 
+import new_solve
 import spinodal as sp
-from spinodal import report_figures
-from spinodal.report.page import Run, check_atom_shape, place_in_words, report_html
+from spinodal.figures import report as draw
+from spinodal.inference.solution import Names, Solution, Status
+from spinodal.report.page import check_atom_shape, place_in_words, report_html, write_report
+from spinodal.report.solution import NEXT_STEP, VERDICT
 from spinodal.theory import outcomes
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
 INSTANCE = sp.sample(PROBLEM, 20, seed=5)
-SOLUTION = sp.solve(INSTANCE.observed, PROBLEM)
-RUN = Run("data.csv", {"rho": (0.1, "given"), "delta": (0.01, "estimated"), "eta": (np.inf, "default")}, atom_shape=(3, 4))
+solve: Callable[..., Any] = new_solve.solve if new_solve.NEEDED else sp.solve  # sp.solve when new_solve is deleted
+SOLUTION: Solution = replace(solve(INSTANCE.observed, PROBLEM), learned=("noise_variance",))
+BAD = [status for status in Status if not status.trusted]
 EMPTY = {"meta", "br", "hr", "img", "path", "use", "rect", "image"}
 
 
@@ -50,7 +59,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return report_html(INSTANCE.observed, PROBLEM, SOLUTION, RUN, INSTANCE.truth)
+    return report_html(SOLUTION, title="data.csv", truth=INSTANCE.truth, atom_shape=(3, 4))
 
 
 def test_the_page_is_whole_and_needs_no_other(page: str) -> None:
@@ -72,50 +81,161 @@ def test_figures_take_the_colours_of_the_page(page: str) -> None:
 
 def test_it_says_what_was_used_and_found(page: str) -> None:
     text = Page(page).text
-    for words in ("The run converged", "given", "estimated", "∞", "Easy, no transition", "Residuals", "Uncertainty", "most used", "60"):
+    for words in ("The run converged", "given", "learned", "Easy, no transition", "Residuals", "Uncertainty", "most used", "60"):
         assert words in text
+    assert NEXT_STEP[Status.CONVERGED] in text
     found = sp.score(SOLUTION.mean, INSTANCE.truth)
     assert f"{found.mse_aligned.X:.4g}" in text
     assert f"{SOLUTION.residual:.4g}" in text
 
 
 def test_the_same_result_gives_the_same_page(page: str) -> None:
-    assert report_html(INSTANCE.observed, PROBLEM, SOLUTION, RUN, INSTANCE.truth) == page
+    assert report_html(SOLUTION, title="data.csv", truth=INSTANCE.truth, atom_shape=(3, 4)) == page
 
 
 def test_names_are_escaped() -> None:
     nasty = "<script>alert('x')</script>&\".csv"
-    run = Run(nasty, {nasty: (1.0, nasty)}, method=nasty)
-    page = report_html(INSTANCE.observed, PROBLEM, SOLUTION._replace(status=nasty), run)
+    names = Names(rows=(nasty,) * 12, columns=(nasty,) * 60)
+    page = report_html(replace(SOLUTION, reason=nasty, names=names, status=Status.DIVERGED), title=nasty, method=nasty)
     assert "<script" not in page
     assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;&quot;.csv" in page
-    assert Page(page).text.count(nasty) == 6  # title twice, status, name, note, method
+    assert Page(page).text.count(nasty) == 7  # title twice, reason, method, and three signals
+    table = replace(SOLUTION, reason=nasty)._repr_html_()
+    assert "<script" not in table
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [("max_iterations", "before it settled"), ("diverged", "Do not rely on it"), ("degenerate", "not a solution")],
-)
-def test_bad_endings_are_said_plainly(status: str, words: str) -> None:
-    page = report_html(INSTANCE.observed, PROBLEM, SOLUTION._replace(status=status), RUN)
-    assert words in page
+@pytest.mark.parametrize("status", BAD)
+def test_bad_endings_are_said_plainly_and_the_theory_is_not_asked(status: Status) -> None:
+    page = report_html(replace(SOLUTION, status=status), truth=INSTANCE.truth)
+    text = Page(page).text
     assert 'class="status bad"' in page
+    assert "Do not rely on it" in VERDICT[status]
+    for words in (VERDICT[status], NEXT_STEP[status], "The theory is not asked", "learned, not to be relied on"):
+        assert words in text
+    for words in ("expected", "message passing", "as it should be", "spinodals"):
+        assert words not in text.replace("what the prior expects", "")
 
 
 def test_methods_without_iterations_known_matrices_and_missing_entries() -> None:
     problem = PROBLEM.replace(eta=0.0, channel=sp.GaussianNoise(0.0), observed_fraction=0.7)
     observed = sp.sample(problem, 20, seed=1).observed
-    silent = SOLUTION._replace(iterations=0, variance=sp.Pair(0 * SOLUTION.variance.F, 0 * SOLUTION.variance.X), free_entropy=-np.inf)
-    page = report_html(observed, problem, silent, RUN._replace(seconds=2.5))
+    silent = replace(
+        SOLUTION,
+        iterations=0,
+        variance=sp.Pair(0 * SOLUTION.variance.F, 0 * SOLUTION.variance.X),
+        free_entropy=-np.inf,
+        model=sp.Model(problem.prior, problem.channel, problem.knowledge),
+        observed=observed,
+        seconds=2.5,
+    )
+    page = report_html(silent)
     assert Page(page).open == []
     assert "no iterations to report" in page
-    assert "70%" in page
+    assert f"{100 * observed.mask.mean():.4g}%" in page
+    assert "<svg" not in silent._repr_html_()  # there is no course to draw
+    assert len(silent.plot().axes) > 2
 
 
 def test_a_run_that_came_to_nothing_finite() -> None:
     lost = sp.Pair(SOLUTION.mean.F * np.nan, SOLUTION.mean.X * np.nan)
-    page = report_html(INSTANCE.observed, PROBLEM, SOLUTION._replace(mean=lost, variance=lost, residual=np.nan, status="diverged"), RUN)
-    assert Page(page).open == []
+    ended = replace(SOLUTION, mean=lost, variance=lost, residual=np.nan, status=Status.DIVERGED)
+    assert Page(report_html(ended)).open == []
+    assert "nan" in ended.summary()
+    ended.plot()
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("page.txt", "page", "folder.html"):
+        (tmp_path / "folder.html").mkdir(exist_ok=True)
+        with pytest.raises(sp.InputError, match="path must be a file"):
+            write_report(SOLUTION, tmp_path / name)
+    with pytest.raises(sp.InputError, match="atom_shape"):
+        write_report(SOLUTION, tmp_path / "new" / "page.html", atom_shape=(5, 5))
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.html"]
+    untrusted = replace(SOLUTION, status=Status.DIVERGED)
+    assert untrusted.report(tmp_path / "new" / "page.html", title="mine") == tmp_path / "new" / "page.html"
+    assert (tmp_path / "new" / "page.html").read_text() == report_html(untrusted, title="mine")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
+
+
+# In words, in a notebook, and as labelled arrays
+
+
+def test_a_solution_prints_as_one_helpful_line() -> None:
+    line = repr(SOLUTION)
+    assert "\n" not in line
+    for words in ("converged", f"{SOLUTION.iterations} iterations", "Y 12 x 60", "20 atoms", "of the noise variance"):
+        assert words in line
+
+
+def test_the_summary_says_what_to_rely_on_and_what_to_do_next() -> None:
+    text = SOLUTION.summary()
+    expected = outcomes([SOLUTION.problem])[0].amp.mse
+    for words in (
+        "converged",
+        str(SOLUTION.reason),
+        "density of X 0.1 (given)",
+        "noise variance 0.01 (learned)",
+        "noise explains it",
+        f"{100 * (1 - expected.F):.4g}% of F's power",
+        f"{100 * (1 - expected.X / 0.1):.4g}% of X's",
+        NEXT_STEP[Status.CONVERGED],
+    ):
+        assert words in text
+    assert "noise alone does not explain it" in replace(SOLUTION, residual=0.1).summary()
+
+
+@pytest.mark.parametrize("status", BAD)
+def test_the_summary_of_a_run_that_can_not_be_trusted(status: Status) -> None:
+    text = replace(SOLUTION, status=status).summary()
+    assert "power" not in text
+    assert "explain" not in text
+    for words in (status.value, "can't be trusted", "learned, not to be relied on", NEXT_STEP[status]):
+        assert words in text
+
+
+def test_every_status_has_its_words() -> None:
+    assert set(NEXT_STEP) == set(VERDICT) == set(Status)
+    assert all(words.endswith(".") for words in (*NEXT_STEP.values(), *VERDICT.values()))
+
+
+def test_a_notebook_shows_a_table_and_a_picture() -> None:
+    table = SOLUTION._repr_html_()
+    assert Page(table).open == []
+    assert "<polyline" in table
+    assert "converged" in Page(table).text
+
+
+def test_the_figure_has_four_panels_and_names() -> None:
+    names = Names(rows=tuple(f"$sensor_{k}$" for k in range(12)))
+    figure = replace(SOLUTION, names=names).plot()
+    assert [axis.get_xlabel() for axis in figure.axes[:4]] == ["atom (column of F)", "iteration", "$Y - FX/\\sqrt{N}$", "atom (row of X)"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == list(names.rows or ())
+
+
+def test_labelled_arrays_survive_a_netcdf_file(tmp_path: Path) -> None:
+    names = Names(rows=tuple(f"sensor {k}" for k in range(12)), columns=tuple(f"day {k}" for k in range(60)))
+    dataset = replace(SOLUTION, names=names).to_xarray()
+    dataset.to_netcdf(tmp_path / "solution.nc", engine="scipy")
+    with xarray.open_dataset(tmp_path / "solution.nc", engine="scipy") as read:
+        xarray.testing.assert_identical(read.load(), dataset)
+        np.testing.assert_array_equal(read.F.sel(row="sensor 3"), SOLUTION.mean.F[3])
+        np.testing.assert_array_equal(read.X_variance.sel(column="day 59", atom=2), SOLUTION.variance.X[2, 59])
+        assert read.attrs["status"] == "converged"
+        assert read.attrs["noise_variance"] == 1e-2
+        assert read.attrs["learned"] == "noise_variance"
+    assert SOLUTION.to_xarray().row.values.tolist() == list(range(12))
+
+
+def test_batches_are_counted_and_refused_where_one_is_needed() -> None:
+    twice = {name: sp.Pair(*(np.stack([value, value]) for value in getattr(SOLUTION, name))) for name in ("mean", "variance")}
+    batch = replace(SOLUTION, **twice, status=np.array([Status.CONVERGED, Status.DIVERGED], dtype=object))
+    assert repr(batch) == "Solution of a batch of 2: 1 converged, 1 diverged; Y 12 x 60, 20 atoms"
+    assert "solution[k]" in batch.summary()
+    assert "batch of 2" in batch._repr_html_()
+    for refused in (batch.to_xarray, batch.plot, lambda: report_html(batch)):
+        with pytest.raises(sp.InputError, match=r"of one instance, but it is a batch of 2; take one of them, solution\[k\]"):
+            refused()
 
 
 @pytest.mark.parametrize(
@@ -136,12 +256,13 @@ def test_the_place_in_words(changes: dict[str, float], words: str) -> None:
 
 
 def test_residuals_and_usage_are_what_they_say() -> None:
-    left = report_figures.residuals(INSTANCE.observed, SOLUTION)
+    left = draw.residuals(SOLUTION)
     assert np.mean(left**2) == pytest.approx(float(SOLUTION.residual), rel=1e-9)
+    assert np.mean(draw.signal_residuals(left) ** 2) == pytest.approx(float(SOLUTION.residual), rel=1e-9)
     drawn = sp.sample(PROBLEM, 400, seed=0).truth
-    exact = SOLUTION._replace(mean=drawn, variance=sp.Pair(0 * drawn.F, 0 * drawn.X))
+    exact = replace(SOLUTION, mean=drawn, variance=sp.Pair(0 * drawn.F, 0 * drawn.X))
     # The mean square of 1200 coefficients of density 0.1: each has variance (3 rho - rho^2)/rho^2 = 29.
-    used = report_figures.usage(PROBLEM, exact)
+    used = draw.usage(exact)
     assert abs(used.mean() - 1) < 4 * np.sqrt(29 / drawn.X.size)
 
 

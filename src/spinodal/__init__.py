@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
+    "cache": ("enable_cache",),
     "model.channels": ("Channel", "GaussianNoise"),
     "errors": ("InputError",),
     "estimators": ("BlindCalibration", "DictionaryLearner"),
@@ -71,6 +72,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from .cache import enable_cache
     from .errors import InputError
     from .estimators import BlindCalibration, DictionaryLearner
     from .evaluation.scoring import Score, calibration, scale_floor, score, with_free_scales

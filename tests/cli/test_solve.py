@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import os
 import signal
@@ -17,10 +19,14 @@ import pytest
 
 import spinodal as sp
 from conftest import Done
+from spinodal.cli import main
 from spinodal.cli.interrupts import between_iterations
-from spinodal.cli.output import whole_file
+from spinodal.inference.solution import Status
+from spinodal.io.write import whole_file
+from spinodal.report.solution import NEXT_STEP
 
 Run = Callable[..., Done]
+# The instance of the fixtures, which a list of parameters can't have.
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
 INSTANCE = sp.sample(PROBLEM, 20, seed=5)
 ARRAYS = {"Y": INSTANCE.observed.Y, "F_prime": INSTANCE.observed.F_prime}
@@ -33,14 +39,18 @@ def write(path: Path, **arrays: object) -> Path:
     return path
 
 
-def test_a_file_in_a_file_out(spinodal_command: Run, tmp_path: Path) -> None:
+def test_a_file_in_a_file_out(run_cli: Run, tmp_path: Path) -> None:
     file = write(tmp_path / "in.npz", **ARRAYS, **TRUTH)
-    done = spinodal_command("solve", str(file), *PARAMETERS, "--out", "sol.npz", "--json")
+    done = run_cli("solve", str(file), *PARAMETERS, "--out", "sol.npz", "--json")
     assert done.code == 0, done.err
     report = json.loads(done.out)
     assert report["status"] == "converged"
+    assert report["trusted"] is True
+    assert report["next_step"]
     assert report["residual"] > 0
     assert report["seconds"] > 0
+    assert report["parameters"] == {"density": 0.1, "noise_variance": 1e-2, "eta": 0.1}
+    assert report["learned"] == []
     assert set(report["predicted"]) == {"mse_F", "mse_X", "scale_floor"}
     solution = sp.solve(INSTANCE.observed, PROBLEM)
     assert report["iterations"] == solution.iterations
@@ -52,22 +62,24 @@ def test_a_file_in_a_file_out(spinodal_command: Run, tmp_path: Path) -> None:
         assert np.allclose(saved["X_var"], solution.variance.X)
         assert saved["trace_residual"].shape == (report["iterations"],)
         assert np.all(np.isfinite(saved["trace_level"]))
-        assert json.loads(str(saved["parameters"]))["rho"] == 0.1
+        assert json.loads(str(saved["parameters"]))["density"] == 0.1
 
 
-def test_a_sampled_file_says_its_own_parameters(spinodal_command: Run, tmp_path: Path) -> None:
+def test_a_sampled_file_says_its_own_parameters(run_cli: Run, tmp_path: Path) -> None:
     size = ("--n", "20", "--alpha", "0.6", "--pi", "3", "--rho", "0.1", "--eta", "0.1", "--delta", "1e-2", "--seed", "5")
-    assert spinodal_command("sample", *size, "--out", "i.npz").code == 0
-    done = spinodal_command("solve", "i.npz", "--out", "sol.npz", "--method", "mu-amp")
+    assert run_cli("sample", *size, "--out", "i.npz").code == 0
+    done = run_cli("solve", "i.npz", "--out", "sol.npz", "--method", "mu-amp")
     assert done.code == 0, done.err
     assert "converged" in done.out
+    assert "density of X, given" in done.out
+    assert NEXT_STEP[Status.CONVERGED] in done.out
     assert (tmp_path / "sol.npz").exists()
 
 
 @pytest.mark.parametrize("method", ["lasso", "big-amp", "relaxed-bp"])
-def test_every_method(spinodal_command: Run, tmp_path: Path, method: str) -> None:
+def test_every_method(run_cli: Run, tmp_path: Path, method: str) -> None:
     file = write(tmp_path / "in.npz", **ARRAYS)
-    done = spinodal_command("solve", str(file), *PARAMETERS, "--method", method, "--out", "sol.npz", "--json")
+    done = run_cli("solve", str(file), *PARAMETERS, "--method", method, "--out", "sol.npz", "--lenient", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["method"] == method
     assert "mse_F" not in json.loads(done.out)
@@ -112,10 +124,10 @@ def assert_refused(done: Done, word: str, where: Path, left: list[str]) -> None:
 
 
 @pytest.mark.parametrize("what", BAD_ARRAYS)
-def test_bad_arrays_are_refused_in_one_sentence(spinodal_command: Run, tmp_path: Path, what: str) -> None:
+def test_bad_arrays_are_refused_in_one_sentence(run_cli: Run, tmp_path: Path, what: str) -> None:
     contents, word = BAD_ARRAYS[what]
     file = write(tmp_path / "in.npz", **contents)
-    done = spinodal_command("solve", str(file), *PARAMETERS, "--out", "new/sol.npz")
+    done = run_cli("solve", str(file), *PARAMETERS, "--out", "new/sol.npz")
     assert_refused(done, word, tmp_path, ["in.npz"])
 
 
@@ -139,16 +151,16 @@ def damaged(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["truncated", "text", "empty", "one array", "flipped bytes", "forged"])
-def test_damaged_files_are_refused_in_one_sentence(spinodal_command: Run, tmp_path: Path, how: str) -> None:
+def test_damaged_files_are_refused_in_one_sentence(run_cli: Run, tmp_path: Path, how: str) -> None:
     file = write(tmp_path / "in.npz", **ARRAYS)
     damaged(file, how)
-    assert_refused(spinodal_command("solve", str(file), *PARAMETERS, "--out", "sol.npz"), "FILE", tmp_path, ["in.npz"])
+    assert_refused(run_cli("solve", str(file), *PARAMETERS, "--out", "sol.npz"), "FILE", tmp_path, ["in.npz"])
 
 
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"--rho": "2"}, "rho"),
+        ({"--rho": "2"}, "density"),
         ({"--delta": "-1"}, "noise variance"),
         ({"--eta": "nan"}, "eta"),
         ({"--method": "magic"}, "method"),
@@ -158,40 +170,68 @@ def test_damaged_files_are_refused_in_one_sentence(spinodal_command: Run, tmp_pa
         ({"--out": "sol.txt"}, "out"),
     ],
 )
-def test_bad_options(spinodal_command: Run, tmp_path: Path, changes: dict[str, str], word: str) -> None:
+def test_bad_options(run_cli: Run, tmp_path: Path, changes: dict[str, str], word: str) -> None:
     file = write(tmp_path / "in.npz", **ARRAYS)
     options = {**dict(zip(PARAMETERS[::2], PARAMETERS[1::2], strict=True)), "--out": "sol.npz", **changes}
-    done = spinodal_command("solve", str(file), *(part for pair in options.items() for part in pair))
+    done = run_cli("solve", str(file), *(part for pair in options.items() for part in pair))
     assert_refused(done, word, tmp_path, ["in.npz"])
 
 
-def test_a_missing_file_and_missing_parameters(spinodal_command: Run, tmp_path: Path) -> None:
-    assert_refused(spinodal_command("solve", "nowhere.npz", *PARAMETERS, "--out", "sol.npz"), "nowhere.npz", tmp_path, [])
-    file = write(tmp_path / "in.npz", **ARRAYS)
-    assert_refused(spinodal_command("solve", str(file), "--out", "sol.npz"), "--rho", tmp_path, ["in.npz"])
+def test_a_missing_file(run_cli: Run, tmp_path: Path) -> None:
+    assert_refused(run_cli("solve", "nowhere.npz", *PARAMETERS, "--out", "sol.npz"), "nowhere.npz", tmp_path, [])
 
 
-def test_useless_data_are_solved_with_an_honest_status(spinodal_command: Run, tmp_path: Path) -> None:
+def test_a_result_that_can_not_be_trusted_has_an_exit_code_of_its_own(run_cli: Run, tmp_path: Path) -> None:
+    """Pure noise, and too few iterations: the files are there, the status is honest, and the theory is not asked."""
     noise = np.random.default_rng(0).normal(size=ARRAYS["Y"].shape)
-    file = write(tmp_path / "in.npz", Y=noise, F_prime=ARRAYS["F_prime"])
-    done = spinodal_command("solve", str(file), *PARAMETERS, "--max-iter", "5", "--out", "sol.npz", "--json")
-    assert done.code == 0
-    assert json.loads(done.out)["status"] == "max_iterations"
-    assert "max_iterations" in done.err
+    file = write(tmp_path / "in.npz", Y=noise, F_prime=ARRAYS["F_prime"], **TRUTH)
+    words = ("solve", str(file), *PARAMETERS, "--max-iter", "5", "--out", "sol.npz", "--report", "page.html", "--json")
+    done = run_cli(*words)
+    assert done.code == 3
+    result = json.loads(done.out)
+    assert result["status"] == "max_iterations"
+    assert result["trusted"] is False
+    assert result["next_step"] == NEXT_STEP[Status.MAX_ITERATIONS]
+    assert "predicted" not in result
+    assert done.err.startswith("spinodal: the result can't be trusted: max_iterations, ")
+    assert done.err.endswith(f"{NEXT_STEP[Status.MAX_ITERATIONS]}\n")
     with np.load(tmp_path / "sol.npz") as saved:
         assert np.all(np.isfinite(saved["X_mean"]))
+    assert "The theory is not asked" in (tmp_path / "page.html").read_text()
+    lenient = run_cli(*words, "--lenient")
+    assert lenient.code == 0
+    assert lenient.err == done.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_stages_are_shown_on_a_terminal_as_they_come(measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr("rich.status.Status.update", lambda self, words: seen.append(words))
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["solve", "in.npz", *PARAMETERS, "--report", "page.html", "--json"])
+    assert stop.value.code == 0
+    order = [name for name, _ in itertools.groupby(words.split()[0] for words in seen)]
+    assert order[:3] == ["reading", "compiling", "iteration"]
+    assert {"predicting", "writing"} <= set(order)
 
 
 # A real run of the command that says when it is iterating: the parent then interrupts it.
 INTERRUPTED = """
 from contextlib import contextmanager
-from spinodal.cli import main, solve_command
+import new_solve; new_solve.install()
+from spinodal.cli import main, output
 
 @contextmanager
 def watched():
-    yield lambda iteration, residual, damping: print("iterating", flush=True)
+    yield lambda stage, iteration, residual: print("iterating", flush=True) if iteration else None
 
-solve_command.live_line = watched
+output.stages = watched
 main()
 """
 
@@ -203,7 +243,8 @@ def test_an_interrupted_run_leaves_no_file(tmp_path: Path) -> None:
     # Tolerance is never met: the instance is solved for another density, with far too many iterations.
     words = ["solve", str(file), "--rho", "0.9", "--delta", "0", "--eta", "0.1", "--max-iter", "100000000", "--out", "sol.npz"]
     command = [sys.executable, "-c", INTERRUPTED, *words]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=here)
     assert process.stdout is not None
     assert process.stdout.readline() == "iterating\n"
     process.send_signal(signal.SIGINT)
@@ -227,7 +268,7 @@ def _iterate(progress: Any, seen: list[str], interruptions: int, iterations: int
         signal.raise_signal(signal.SIGINT)
         seen.append("went on")
     for _ in range(iterations):
-        progress(1, 0.0, 0.0)
+        progress("iterating", 1, 0.0)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from .app import app
 from .sweep_app import app as sweep
@@ -14,14 +15,15 @@ __all__ = ["app", "main"]
 BAD_INPUT = 2
 
 
-def main() -> None:
-    """Run the command line; bad input is one sentence on standard error and exit code 2."""
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command line (`words` instead of sys.argv) and exit; bad input is one sentence on standard error and exit code 2."""
     import typer
 
     from ..errors import InputError
 
     try:
-        code = app(standalone_mode=False)
+        # The name is ours also under `python -m spinodal`; completion goes by it.
+        code = app(None if words is None else list(words), prog_name="spinodal", standalone_mode=False)
     except InputError as error:
         code = _complain(str(error))
     except typer.Exit as stop:

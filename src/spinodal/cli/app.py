@@ -6,24 +6,33 @@ from typing import Annotated
 
 import typer
 
+SETTINGS = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     name="spinodal",
-    help="Bayes-optimal matrix factorization, Y = F X/sqrt(N) + noise: phase diagrams and message passing.",
-    no_args_is_help=True,
-    add_completion=False,
+    context_settings=SETTINGS,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog="Exit codes: 0 done; 2 bad input; 3 the result of solve can't be trusted (0 with --lenient); 130 interrupted. "
+    "Compiled code is kept in ~/.cache/spinodal; SPINODAL_CACHE=DIR moves it, SPINODAL_CACHE=0 turns it off.",
 )
 
 Alpha = Annotated[str, typer.Option(metavar="A", help="M/N, measurements per signal entry.")]
 Pi = Annotated[str, typer.Option(metavar="P", help="P/N, signals per signal entry.")]
-Rho = Annotated[str, typer.Option(metavar="R", help="Density of X, in (0, 1).")]
+Density = Annotated[str, typer.Option("--density", "--rho", metavar="R", help="Density of X, in (0, 1).")]
 Eta = Annotated[str, typer.Option(metavar="E", help="Error of the matrix: 0 (known) to inf (dictionary learning).")]
 Etas = Annotated[str, typer.Option(metavar="E1,E2,..", help="Errors of the matrix, separated by commas; inf is dictionary learning.")]
-Delta = Annotated[str, typer.Option(metavar="D", help="Noise variance.")]
+NoiseVariance = Annotated[str, typer.Option("--noise-variance", "--delta", metavar="D", help="Noise variance.")]
 Observed = Annotated[str, typer.Option(metavar="FRACTION", help="Fraction of the entries of Y that are observed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 OutDir = Annotated[str, typer.Option(metavar="DIR", help="Directory for the figures and data.")]
+
+
+def print_help_if_bare(context: typer.Context) -> None:
+    """A command group without a command prints its help."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit
 
 
 def _version(wanted: bool) -> None:
@@ -34,52 +43,71 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Don't keep compiled code for the next run.")] = False,
 ) -> None:
-    """Bayes-optimal matrix factorization, Y = F X/sqrt(N) + noise: phase diagrams and message passing."""
+    """Bayes-optimal matrix factorization, Y = F X/sqrt(N) + noise: phase diagrams and message passing.
+
+    Start with `spinodal solve FILE --n-atoms N` for your own data, `spinodal theory` for what is possible, or `spinodal demo`.
+    """
+    print_help_if_bare(context)
+    from .startup import prepare
+
+    prepare(use_cache=not no_cache)
 
 
 @app.command()
-def theory(alpha: Alpha, pi: Pi, rho: Rho, eta: Eta = "inf", delta: Delta = "0", observed: Observed = "1", json: AsJson = False) -> None:
+def theory(
+    alpha: Alpha,
+    pi: Pi,
+    density: Density,
+    eta: Eta = "inf",
+    noise_variance: NoiseVariance = "0",
+    observed: Observed = "1",
+    json: AsJson = False,
+) -> None:
     """What can be learned at one point: phase, transitions, Bayes-optimal and AMP errors, all fixed points."""
     from . import theory_commands
 
-    theory_commands.theory(alpha=alpha, pi=pi, rho=rho, eta=eta, delta=delta, observed=observed, as_json=json)
+    theory_commands.theory(alpha=alpha, pi=pi, density=density, eta=eta, noise_variance=noise_variance, observed=observed, as_json=json)
 
 
 @app.command()
 def diagram(
     alpha: Alpha,
-    rho: Annotated[str, typer.Option(metavar="LO:HI:N", help="Densities of X.")],
-    out: OutDir,
+    density: Annotated[str, typer.Option("--density", "--rho", metavar="LO:HI:N", help="Densities of X.")],
+    out: OutDir = "out",
     eta: Etas = "0.01,0.1,1,inf",
-    delta: Delta = "0",
+    noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
     json: AsJson = False,
 ) -> None:
-    """The phase diagram over rho and pi (figure 1): PNG, SVG, CSV and NetCDF."""
+    """The phase diagram over density and pi (figure 1): PNG, SVG, CSV and NetCDF."""
     from . import theory_commands
 
-    theory_commands.diagram(alpha=alpha, rho=rho, eta=eta, delta=delta, observed=observed, out=out, as_json=json)
+    theory_commands.diagram(alpha=alpha, density=density, eta=eta, noise_variance=noise_variance, observed=observed, out=out, as_json=json)
 
 
 @app.command()
 def curve(
     alpha: Alpha,
-    rho: Rho,
+    density: Density,
     pi: Annotated[str, typer.Option(metavar="LO:HI:N", help="Signals per signal entry.")],
-    out: OutDir,
+    out: OutDir = "out",
     eta: Etas = "0.01,1,inf",
-    delta: Delta = "0",
+    noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
     json: AsJson = False,
 ) -> None:
     """Bayes-optimal and AMP errors against pi (figure 2): PNG, SVG, CSV and NetCDF."""
     from . import theory_commands
 
-    theory_commands.curve(alpha=alpha, rho=rho, pi=pi, eta=eta, delta=delta, observed=observed, out=out, as_json=json)
+    theory_commands.curve(
+        alpha=alpha, density=density, pi=pi, eta=eta, noise_variance=noise_variance, observed=observed, out=out, as_json=json
+    )
 
 
 @app.command()
@@ -87,10 +115,10 @@ def sample(
     n: Annotated[int, typer.Option("--n", metavar="N", help="Length of a signal.")],
     alpha: Alpha,
     pi: Pi,
-    rho: Rho,
+    density: Density,
     out: Annotated[str, typer.Option(metavar="FILE.npz", help="Where to write the instance.")],
     eta: Eta = "inf",
-    delta: Delta = "0",
+    noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
     seed: Annotated[int, typer.Option(metavar="S", help="Seed; the same seed gives the same instance.")] = 0,
     json: AsJson = False,
@@ -98,60 +126,83 @@ def sample(
     """Draw an instance: arrays Y, F_prime, F, X and the parameters."""
     from . import theory_commands
 
-    theory_commands.sample_file(n=n, alpha=alpha, pi=pi, rho=rho, eta=eta, delta=delta, observed=observed, seed=seed, out=out, as_json=json)
+    theory_commands.sample_file(
+        n=n,
+        alpha=alpha,
+        pi=pi,
+        density=density,
+        eta=eta,
+        noise_variance=noise_variance,
+        observed=observed,
+        seed=seed,
+        out=out,
+        as_json=json,
+    )
+
+
+_LEARNED = "A number, or auto to learn it; what the file says or else learned if left out."
 
 
 @app.command()
 def solve(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Y (rows: measurements) in .npz, .npy, .csv, .tsv, .txt, .mat or .nc.")],
-    out: Annotated[str, typer.Option(metavar="SOL.npz", help="Where to write F_mean, F_var, X_mean, X_var and the trace.")],
-    method: Annotated[str, typer.Option(metavar="NAME", help="amp, relaxed-bp, mu-amp, big-amp or lasso.")] = "amp",
-    rho: Annotated[str | None, typer.Option(metavar="R", help="Density of X, or auto; taken from the file if it says.")] = None,
-    delta: Annotated[str | None, typer.Option(metavar="D", help="Noise variance, or auto; taken from the file if it says.")] = None,
-    eta: Annotated[str | None, typer.Option(metavar="E", help="Error of F_prime, or auto; taken from the file if it says.")] = None,
-    f_prime: Annotated[str | None, typer.Option(metavar="FILE", help="F_prime (M x N) in a file of its own.")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="SOL.npz", help="File for F_mean, F_var, X_mean, X_var and the trace; FILE-spinodal.npz if left out."),
+    ] = None,
     n_atoms: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Number of atoms, where there is no F_prime to tell; of several (32,48,64) the likeliest is kept."),
+        typer.Option(metavar="N", help="Number of atoms, if no F_prime says it. Of several (32,48,64) the one with the highest evidence."),
     ] = None,
+    density: Annotated[str | None, typer.Option("--density", "--rho", metavar="R", help=f"Density of X. {_LEARNED}")] = None,
+    noise_variance: Annotated[
+        str | None, typer.Option("--noise-variance", "--delta", metavar="D", help=f"Noise variance. {_LEARNED}")
+    ] = None,
+    eta: Annotated[str | None, typer.Option(metavar="E", help=f"Error of F_prime. {_LEARNED}")] = None,
+    f_prime: Annotated[str | None, typer.Option(metavar="FILE", help="F_prime (M x N) in a file of its own.")] = None,
+    method: Annotated[str, typer.Option(metavar="NAME", help="amp, relaxed-bp, mu-amp, big-amp or lasso.")] = "amp",
     array: Annotated[str | None, typer.Option(metavar="NAME", help="The array to take for Y, where none has that name.")] = None,
     transpose: Annotated[bool, typer.Option("--transpose", help="Signals are the rows of the file, not the columns.")] = False,
     report: Annotated[str | None, typer.Option(metavar="REPORT.html", help="Where to write a page about the result.")] = None,
     atom_shape: Annotated[
         tuple[int, int] | None, typer.Option(metavar="H W", help="Atoms are images of this shape, in the report.")
     ] = None,
-    max_iter: Annotated[int, typer.Option(metavar="T", help="Most iterations.")] = 10_000,
+    max_iterations: Annotated[int, typer.Option("--max-iterations", "--max-iter", metavar="T", help="Most iterations.")] = 10_000,
     restarts: Annotated[int, typer.Option(metavar="K", help="Starts tried side by side where there is no F_prime; the best is kept.")] = 1,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of whatever is random.")] = 0,
     float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
     checkpoint: Annotated[str | None, typer.Option(metavar="STATE.npz", help="Save the state here; go on from it if it is there.")] = None,
     every: Annotated[int, typer.Option(metavar="K", help="Iterations between two saved states.")] = 100,
     devices: Annotated[int | None, typer.Option(metavar="D", help="Divide the signals among this many devices.")] = None,
+    lenient: Annotated[bool, typer.Option("--lenient", help="Exit code 0 also when the result can't be trusted.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Recover F and X from a file of measurements, with their uncertainties."""
+    """Recover F and X from a file of measurements, with their uncertainties.
+
+    Parameters that neither the options nor the file say are learned from the data. The exit code is 3 if the result can't be trusted: the
+    run did not settle, or not on a solution. The files are written all the same.
+    """
     from . import solve_command
 
     solve_command.solve(
         file=file,
-        method=method,
-        rho=rho,
-        delta=delta,
-        eta=eta,
-        f_prime=f_prime,
+        out=out,
         n_atoms=n_atoms,
+        given={"density": density, "noise_variance": noise_variance, "eta": eta},
+        f_prime=f_prime,
+        method=method,
         array=array,
         transpose=transpose,
         report=report,
         atom_shape=atom_shape,
-        max_iter=max_iter,
+        max_iterations=max_iterations,
         restarts=restarts,
         seed=seed,
         float32=float32,
         checkpoint=checkpoint,
         every=every,
         devices=devices,
-        out=out,
+        lenient=lenient,
         as_json=json,
     )
 
@@ -165,7 +216,7 @@ def reproduce(
             help="Which figure of the paper, or a map of what the algorithm reaches.",
         ),
     ],
-    out: OutDir,
+    out: OutDir = "out",
     fast: Annotated[
         bool, typer.Option("--fast", help="fig4, dictionary and phase at small sizes only, with fewer points and seeds.")
     ] = False,

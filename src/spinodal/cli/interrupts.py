@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-Progress = Callable[[int, float, float], None]
+from .output import Stage
 
 
 @contextmanager
-def between_iterations(progress: Progress | None) -> Iterator[Progress | None]:
-    """`progress`, which also raises an interruption that came since it was last called. A second one is raised at once.
+def between_iterations(stage: Stage | None) -> Iterator[Stage | None]:
+    """`stage`, which also raises an interruption that came since it was last called. A second one is raised at once.
 
     Python raises KeyboardInterrupt wherever it happens to be; in a callback of the garbage collector, of which JAX has one, it is printed
     and lost.
     """
     usual = signal.getsignal(signal.SIGINT)
-    if progress is None or usual is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield progress
+    if stage is None or usual is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield stage
         return
     came = False
 
@@ -30,8 +30,8 @@ def between_iterations(progress: Progress | None) -> Iterator[Progress | None]:
             signal.default_int_handler(number, frame)
         came = True
 
-    def checked(iteration: int, residual: float, damping: float) -> None:
-        progress(iteration, residual, damping)
+    def checked(name: str, iteration: int, residual: float) -> None:
+        stage(name, iteration, residual)
         if came:
             raise KeyboardInterrupt
 

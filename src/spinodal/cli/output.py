@@ -1,85 +1,25 @@
-"""Results to the terminal and to files: JSON with infinities as "inf", files written whole or not at all, progress on terminals only."""
+"""Results to the terminal and to files: tables or JSON, figures and data sets, and what is being done on terminals only."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..io.write import plain, whole_file
 
-
-def plain(value: Any) -> Any:
-    """Numbers and containers as JSON has them: "inf" and "-inf" as words, NaN and None as null."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return None if math.isnan(value) else value if math.isfinite(value) else "inf" if value > 0 else "-inf"
-    return value
+# The exit code of a command whose result can't be trusted.
+UNTRUSTED = 3
+Stage = Callable[[str, int, float], None]
 
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(plain(value), indent=2, allow_nan=False))
-
-
-def writable_directory(name: str, path: str) -> Path:
-    """The directory, made if need be; refused now if it can't be written, before any work is done."""
-    directory = Path(path)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise InputError(f"{name} must be a directory that can be written, but {path!r} can't: {error.strerror or error}.") from None
-    return directory
-
-
-def named_file(name: str, path: str, suffix: str) -> Path:
-    """The path of a file with the given suffix; nothing is made yet."""
-    target = Path(path)
-    if target.suffix != suffix:
-        raise InputError(f"{name} must be a file name ending in {suffix}, but {path!r} was given.")
-    if target.is_dir():
-        raise InputError(f"{name} must be a file, but {path!r} is a directory.")
-    return target
-
-
-def writable_file(name: str, path: str, suffix: str) -> Path:
-    """The path of a file with the given suffix, in a directory that can be written."""
-    target = named_file(name, path, suffix)
-    writable_directory(name, str(target.parent))
-    return target
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path} can't be written: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def save_figure(figure: Any, directory: Path, stem: str) -> list[Path]:
@@ -113,6 +53,28 @@ def progress_bar(description: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def stages() -> Iterator[Stage | None]:
+    """A callback (stage, iteration, residual) that says on a terminal what is being done; None when piped."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as line:
+        yield lambda stage, iteration, residual: line.update(_stage_in_words(stage, iteration, residual))
+
+
+def _stage_in_words(stage: str, iteration: int, residual: float) -> str:
+    import jax
+
+    if stage == "iterating":
+        return f"iteration {iteration}, mean squared residual {residual:.3e}"
+    if stage == "compiling":
+        return "compiling (once: kept for the next run)" if jax.config.jax_compilation_cache_dir else "compiling"
+    return stage
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:

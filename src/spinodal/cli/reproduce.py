@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import check_choice, check_count
 from ..figures import theory as figures
+from ..io.write import writable_directory
 from ..model.model import Problem
 from ..model.sampling import sample
 from ..theory import amp_mse, error_curves, outcomes, phase_diagram, pi_star, spinodal
@@ -175,7 +176,7 @@ FIGURES: dict[str, Callable[[Path, Callable[[int, int], None]], list[Path]]] = {
 
 def reproduce(what: str, *, out: str, as_json: bool, fast: bool = False, sizes: str | None = None, seeds: int | None = None) -> None:
     check_choice("the figure", what, (*FIGURES, *MEASURED, "all"))
-    directory = output.writable_directory("out", out)
+    directory = writable_directory("out", out)
     paths: list[Path] = []
     for name in [*FIGURES, *MEASURED] if what == "all" else [what]:
         if name in MEASURED:
@@ -187,7 +188,7 @@ def reproduce(what: str, *, out: str, as_json: bool, fast: bool = False, sizes: 
 
 
 def demo(*, out: str) -> None:
-    directory = output.writable_directory("out", out)
+    directory = writable_directory("out", out)
     print("1. The phase diagram at alpha = 0.5 without noise (figure 1 of the paper).")
     with output.progress_bar("spinodals") as progress:
         paths = _fig1(directory, progress)

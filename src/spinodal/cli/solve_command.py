@@ -2,216 +2,121 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import typer
 
-from ..errors import InputError, check, check_choice, check_count
-from ..evaluation.record import against_truth
-from ..inference import AMP, METHODS, Solution
-from ..inference import solve as run_solver
-from ..inference.checks import check_observed
-from ..io import read_measurements
-from ..model.channels import GaussianNoise
-from ..model.knowledge import knowledge_of
-from ..model.model import Problem
-from ..model.priors import GaussBernoulli, Gaussian
-from ..pair import Pair
+from .. import inference
+from ..errors import InputError, check_choice, check_count
+from ..inference.solution import Solution
+from ..io import Measurements, read_measurements
+from ..io.write import named_file, save_solution
+from ..report import solution as words
 from . import output
 from .interrupts import between_iterations
 from .parsing import counts, number
 
-# What a parameter that is to be estimated is called by the solver.
-_LEARNED = {"rho": "rho", "delta": "noise", "eta": "eta"}
-# Where estimates start: the density, the noise as a share of the data's power, and the error of F'.
-_FIRST_GUESS = {"rho": 0.1, "delta": 0.01, "eta": 0.1}
-
-
-def _parameter(name: str, given: str | None, said: dict[str, Any], default: float | None = None) -> tuple[float, str]:
-    """A parameter's value and where it comes from; NaN for one to be estimated."""
-    if given is not None and given.strip().lower() == "auto":
-        return np.nan, "estimated"
-    if given is not None:
-        return number(name, given), "given"
-    if name in said:
-        return number(name, str(said[name])), "from the file"
-    if default is not None:
-        return default, "default"
-    raise InputError(f"{name} must be given with --{name} (a number, or auto to have it estimated), since the file does not say it.")
-
-
-def _problem(chosen: dict[str, tuple[float, str]], Y: np.ndarray) -> tuple[Problem, tuple[str, ...]]:
-    """The problem as chosen, with first guesses for what is to be estimated, and the names of that."""
-    power = max(float(np.nanmean(np.square(Y))), np.finfo(float).tiny)
-    unknown = [name for name, (_, source) in chosen.items() if source == "estimated"]
-    value = {name: _FIRST_GUESS[name] * (power if name == "delta" else 1) if name in unknown else chosen[name][0] for name in chosen}
-    learn = tuple(_LEARNED[name] for name in unknown)
-    slab = 1.0
-    if "rho" in unknown:  # then the units of the data are anybody's guess too
-        slab, learn = power / value["rho"], (*learn, "variance")
-    check("rho", value["rho"], 0.0, 1.0, low_open=True, high_open=True)
-    prior = Pair(F=Gaussian(), X=GaussBernoulli(value["rho"], 0.0, slab))
-    return Problem(alpha=1.0, pi=1.0, prior=prior, channel=GaussianNoise(value["delta"]), knowledge=knowledge_of(value["eta"])), learn
-
-
-def _estimated(problem: Problem, solution: Solution) -> Problem:
-    """The problem with what was estimated in the place of the first guesses."""
-    found = solution.parameters
-    if found is None:
-        return problem
-    prior = problem.prior._replace(X=GaussBernoulli(float(found.rho), float(found.mean), float(found.variance)))
-    channel = GaussianNoise(float(found.noise))
-    return problem.replace(prior=prior, channel=channel, eta=problem.eta if found.eta is None else float(found.eta))
-
-
-class _Fit(NamedTuple):
-    """One number of atoms tried: the problem as estimated, the solution, and its log evidence in nats per observed entry of Y."""
-
-    N: int
-    problem: Problem
-    solution: Solution
-    evidence: float
-
-
-def _matrix(file: str, transpose: bool) -> np.ndarray:
-    """F' from a file of its own."""
-    read = read_measurements(file, transpose=transpose).observed
-    if read.mask is not None and not np.all(read.mask):
-        raise InputError(f"f_prime must have all its entries, but some are missing in {file!r}.")
-    return read.Y
-
-
-@contextmanager
-def live_line() -> Iterator[Callable[[int, float, float], None] | None]:
-    """A line on the terminal that follows the iterations; nothing when piped."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("compiling") as status:
-        yield lambda iteration, residual, damping: status.update(f"iteration {iteration}   residual {residual:.3e}   damping {damping:.2f}")
+_AUTO = "auto"
+# What is added to the name of the input for the default name of the output.
+_OURS = "-spinodal.npz"
 
 
 def solve(
     *,
     file: str,
-    method: str,
-    rho: str | None,
-    delta: str | None,
-    eta: str | None,
-    f_prime: str | None,
+    out: str | None,
     n_atoms: str | None,
+    given: dict[str, str | None],
+    f_prime: str | None,
+    method: str,
     array: str | None,
     transpose: bool,
     report: str | None,
     atom_shape: tuple[int, int] | None,
-    max_iter: int,
-    restarts: int,
-    seed: int,
     float32: bool,
-    checkpoint: str | None,
-    every: int,
     devices: int | None,
-    out: str,
+    lenient: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
-    check_choice("method", method, tuple(METHODS))
-    measured = read_measurements(file, array=array, transpose=transpose)
-    if f_prime is not None:
-        measured = measured._replace(observed=measured.observed._replace(F_prime=_matrix(f_prime, transpose)))
-    sizes = [None] if n_atoms is None else counts("n_atoms", n_atoms)
-    truth = measured.truth
-    # Without F' there is only dictionary learning.
-    defaults = {"eta": np.inf} if measured.observed.F_prime is None else {}
-    given = {"rho": rho, "delta": delta, "eta": eta}
-    chosen = {name: _parameter(name, value, measured.parameters, defaults.get(name)) for name, value in given.items()}
-    problem, learn = _problem(chosen, measured.observed.Y)
-    if learn and method != "amp":
-        raise InputError(f"method must be amp where parameters are to be estimated, but {method} was given.")
-    # Everything is refused before a directory is made or an iteration run.
-    checked = [check_observed(measured.observed, problem, size) for size in sizes]
-    observed, candidates = checked[0][0], [N for _, N, _ in checked]
-    M, P = observed.Y.shape
-    seen = 1.0 if observed.mask is None else float(np.mean(observed.mask))
-    check_count("restarts", restarts)
-    check_count("max_iterations", max_iter)
-    check_count("seed", seed, 0)
-    check_count("every", every)
-    if checkpoint is not None and len(candidates) > 1:
-        raise InputError(f"checkpoint must be left out where several numbers of atoms are tried, but {str(checkpoint)!r} was given.")
-    mesh = _mesh(devices)
-    page = _page(report, atom_shape, M)
-    target = output.named_file("out", out, ".npz")
-    for name, path in (("out", target), ("report", page)):
-        if path is not None:
-            output.writable_directory(name, str(path.parent))
-    started = time.perf_counter()
-    problem = problem.replace(observed_fraction=seen)
-    tried: list[_Fit] = []
-    with live_line() as line, between_iterations(line) as progress:
-        for N in candidates:
-            here = problem.replace(alpha=M / N, pi=P / N)
-            with _enough_memory(M, N, P):
-                solution = run_solver(
-                    observed,
-                    here,
-                    AMP(learn=learn) if learn else METHODS[method](),
-                    n_atoms=N,
-                    max_iterations=max_iter,
-                    restarts=restarts,
-                    seed=seed,
-                    dtype=np.float32 if float32 else np.float64,
-                    progress=progress,
-                    checkpoint=checkpoint,
-                    every=every,
-                    mesh=mesh,
-                )
-            tried.append(_Fit(N, _estimated(here, solution) if learn else here, solution, float(solution.free_entropy) * N / (M * seen)))
-    seconds = time.perf_counter() - started
-    chosen_N, problem, solution, _ = max(tried, key=lambda fit: fit.evidence if np.isfinite(fit.evidence) else -np.inf)
-    slab = problem.prior.X
-    used = {"rho": slab.rho, "delta": problem.noise_variance, "eta": problem.eta}  # type: ignore[attr-defined]
-    chosen = {name: (float(used[name]), source) for name, (_, source) in chosen.items()}
-    if "variance" in learn:
-        chosen["slab_variance"] = (float(slab.variance), "estimated")  # type: ignore[attr-defined]
-    result: dict[str, Any] = {
-        "method": method,
-        "status": str(solution.status),
-        "iterations": int(solution.iterations),
-        "seconds": seconds,
-        "residual": float(solution.residual),
-        "free_entropy": float(solution.free_entropy) if np.isfinite(solution.free_entropy) else None,
-        "parameters": {name: value for name, (value, _) in chosen.items()},
-        "estimated": [name for name, (_, source) in chosen.items() if source == "estimated"],
-    }
-    if seen < 1:
-        result["observed"] = seen
-    if len(tried) > 1:
-        result["n_atoms"] = chosen_N
-        result["candidates"] = [
-            {"n_atoms": fit.N, "evidence": fit.evidence, "status": str(fit.solution.status), "iterations": int(fit.solution.iterations)}
-            for fit in tried
-        ]
-    if truth is not None:
-        result |= against_truth(solution, truth, problem)
-    _save(target, solution, {**{name: value for name, (value, _) in chosen.items()}, **result, "seed": seed})
-    if page is not None:
-        from ..report.page import Run, report_html
+    """`given` maps density, noise_variance and eta to their words; `options` go to `spinodal.solve` as they are."""
+    check_choice("method", method, tuple(inference.METHODS))
+    sizes = None if n_atoms is None else counts("n_atoms", n_atoms)
+    with output.stages() as stage:
+        say = stage or (lambda *_: None)
+        say("reading", 0, np.nan)
+        measured = _measured(file, f_prime, array, transpose)
+        told: dict[str, Any] = {name: _number_or_auto(name, text, measured) for name, text in given.items()}
+        told["n_atoms"] = measured.parameters.get("n_atoms") if sizes is None else sizes[0] if len(sizes) == 1 else sizes
+        told["solver"] = None if method == "amp" else inference.METHODS[method]()
+        told["dtype"] = np.float32 if float32 else np.float64
+        # Everything is refused before an iteration is run, and nothing is made before there is something to write.
+        page = _page(report, atom_shape, measured.observed.Y.shape[0])
+        target = named_file("out", out if out is not None else _default_out(file), ".npz")
+        with between_iterations(stage) as progress, _enough_memory(measured, sizes):
+            solution = inference.solve(measured.observed, progress=progress, mesh=_mesh(devices), **told, **options)
+        solution = replace(solution, names=measured.names)
+        result = _result(solution, method)
+        if measured.truth is not None:
+            say("predicting", 0, np.nan)
+            result |= words.against_truth(solution, measured.truth, words.predicted(solution))
+        say("writing", 0, np.nan)
+        save_solution(solution, target, {**result["parameters"], **result, "seed": options["seed"]})
+        # After the solution, which may have taken hours: it is there whatever becomes of the page.
+        if page is not None:
+            say("predicting", 0, np.nan)
+            from ..report.page import write_report
 
-        run = Run(title=file, parameters=chosen, method=method, seconds=seconds, atom_shape=atom_shape)
-        with output.whole_file(page) as temporary:
-            temporary.write_text(report_html(observed, problem, solution, run, truth), encoding="utf-8", errors="replace")
-        result["report"] = str(page)
-    _report(result, target, as_json)
-    if result["status"] != "converged":
-        print(f"spinodal: the run ended as {result['status']}; the best state is in {target}.", file=sys.stderr)
+            write_report(solution, page, title=file, truth=measured.truth, method=method, atom_shape=atom_shape)
+            result["report"] = str(page)
+    _show(result, words.parameters(solution), target, as_json)
+    if not result["trusted"]:
+        print(
+            f"spinodal: the result can't be trusted: {result['status']}, {_sentence(result['reason'])} {result['next_step']}",
+            file=sys.stderr,
+        )
+        raise typer.Exit(0 if lenient else output.UNTRUSTED)
+
+
+def _measured(file: str, f_prime: str | None, array: str | None, transpose: bool) -> Measurements:
+    """The file, with F' from a file of its own if one is named."""
+    measured = read_measurements(file, array=array, transpose=transpose)
+    if f_prime is None:
+        return measured
+    matrix = read_measurements(f_prime, transpose=transpose).observed
+    if matrix.mask is not None and not np.all(matrix.mask):
+        raise InputError(f"f_prime must have all its entries, but some are missing in {f_prime!r}.")
+    return measured._replace(observed=measured.observed._replace(F_prime=matrix.Y))
+
+
+def _number_or_auto(name: str, text: str | None, measured: Measurements) -> float | str | None:
+    """A parameter as the options say it, or else the file; None if neither does."""
+    if text is not None and text.strip().lower() == _AUTO:
+        return _AUTO
+    if text is not None:
+        return number(name, text)
+    return number(name, str(measured.parameters[name])) if name in measured.parameters else None
+
+
+def _default_out(file: str) -> Path:
+    return Path(file).with_name(Path(file).stem + _OURS)
+
+
+def _page(report: str | None, atom_shape: tuple[int, int] | None, M: int) -> Path | None:
+    """Where the report goes, if there is to be one."""
+    if atom_shape is not None:
+        from ..report.page import check_atom_shape
+
+        check_atom_shape(atom_shape, M)
+        if report is None:
+            raise InputError("atom_shape must come with --report, which draws the atoms, but no report was asked for.")
+    return None if report is None else named_file("report", report, ".html")
 
 
 def _mesh(devices: int | None) -> Any:
@@ -227,7 +132,7 @@ def _mesh(devices: int | None) -> Any:
 
 
 @contextmanager
-def _enough_memory(M: int, N: int, P: int) -> Iterator[None]:
+def _enough_memory(measured: Measurements, sizes: list[int] | None) -> Iterator[None]:
     """Out of memory, in NumPy's words or XLA's, becomes one sentence."""
     import jax
 
@@ -236,49 +141,78 @@ def _enough_memory(M: int, N: int, P: int) -> Iterator[None]:
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
         if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
             raise
+        M, P = measured.observed.Y.shape
+        atoms = f" with {max(sizes)} atoms" if sizes else ""
         raise InputError(
-            f"Y and n_atoms must leave room in memory, but {M} x {P} with {N} atoms is too large; try fewer signals or atoms, or --float32."
+            f"Y and n_atoms must leave room in memory, but {M} x {P}{atoms} is too large; try fewer signals or atoms, or --float32."
         ) from None
 
 
-def _page(report: str | None, atom_shape: tuple[int, int] | None, M: int) -> Path | None:
-    """Where the report goes, if there is to be one."""
-    if atom_shape is not None:
-        from ..report.page import check_atom_shape
+def _result(solution: Solution, method: str) -> dict[str, Any]:
+    """What is printed, and saved beside the arrays."""
+    status = words.status(solution)
+    candidates = getattr(solution, "candidates", None) or ()
+    return {
+        "method": method,
+        "status": str(status),
+        "reason": str(solution.reason),
+        "trusted": status.trusted,
+        "next_step": words.NEXT_STEP[status],
+        "iterations": int(solution.iterations),
+        "seconds": solution.seconds,
+        "residual": float(solution.residual),
+        "free_entropy": float(solution.free_entropy) if np.isfinite(solution.free_entropy) else None,
+        "n_atoms": int(np.shape(solution.mean.F)[1]),
+        "observed": float(solution.problem.observed_fraction),
+        "parameters": {name: value for name, (value, _) in words.parameters(solution).items()},
+        "learned": list(solution.learned),
+        **({"candidates": [dict(zip(_CANDIDATE, each, strict=True)) for each in candidates]} if candidates else {}),
+    }
 
-        check_atom_shape(atom_shape, M)
-        if report is None:
-            raise InputError("atom_shape must come with --report, which draws the atoms, but no report was asked for.")
-    return None if report is None else output.named_file("report", report, ".html")
+
+_CANDIDATE = ("n_atoms", "evidence", "status", "iterations")
 
 
-def _save(target: Path, solution: Solution, about: dict[str, Any]) -> None:
-    length = int(solution.iterations)
-    arrays: dict[str, Any] = {f"trace_{name}": np.asarray(values)[:length] for name, values in solution.trace._asdict().items()}
-    arrays |= {"F_mean": solution.mean.F, "F_var": solution.variance.F, "X_mean": solution.mean.X, "X_var": solution.variance.X}
-    with output.whole_file(target) as temporary:
-        np.savez(temporary, parameters=np.array(json.dumps(output.plain(about))), **arrays)
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
 
 
-def _report(result: dict[str, Any], target: Path, as_json: bool) -> None:
+def _show(result: dict[str, Any], used: dict[str, tuple[float, str]], target: Path, as_json: bool) -> None:
     if as_json:
         output.print_json({**result, "out": str(target)})
         return
     shown = output.shown
-    rows = [[name.replace("_", " "), shown(result[name])] for name in ("status", "iterations", "seconds", "residual", "free_entropy")]
-    rows += [[f"{name}, estimated", shown(result["parameters"][name])] for name in result["estimated"]]
-    if "predicted" in result:
-        predicted = result["predicted"]
-        # Without F' atoms come in any order and with any sign, so they are matched with the true ones first.
-        how, words = ("aligned", "atoms matched") if np.isinf(result["parameters"]["eta"]) else ("scaled", "atoms' scales fitted")
-        if how == "scaled":
-            rows.append(["mse F, raw", f"{shown(result['mse_F'])}  (scale floor {shown(predicted['scale_floor'])})"])
-        rows += [[f"mse {x}, {words}", f"{shown(result[f'mse_{x}_{how}'])}  (predicted {shown(predicted[f'mse_{x}'])})"] for x in "FX"]
-        rows.append(["atoms recovered", shown(result["atoms_recovered"])])
-    if "observed" in result:
+    rows = [
+        [name.replace("_", " "), shown(result[name])] for name in ("status", "reason", "iterations", "seconds", "residual", "free_entropy")
+    ]
+    if result["observed"] < 1:
         rows.insert(0, ["observed entries", f"{100 * result['observed']:.4g}%"])
-    output.table(f"{result['method']} -> {target}", ["", "value"], rows)
+    # An infinite eta says that nothing is known of F, which is no number to report.
+    rows += [[f"{words.NAMES.get(name, name)}, {how}", shown(value)] for name, (value, how) in used.items() if np.isfinite(value)]
+    rows += _errors(result) if "mse_F" in result else []
+    output.table(f"{result['method']}, {result['n_atoms']} atoms", ["", "value"], rows)
     if "candidates" in result:
-        rows = [[str(fit["n_atoms"]), shown(fit["evidence"]), fit["status"], str(fit["iterations"])] for fit in result["candidates"]]
-        title = f"{result['n_atoms']} atoms are the likeliest"
+        rows = [
+            [str(each["n_atoms"]), shown(each["evidence"]), str(each["status"]), str(each["iterations"])] for each in result["candidates"]
+        ]
+        title = f"{result['n_atoms']} atoms have the highest evidence"
         output.table(title, ["atoms", "log evidence per entry of Y, nats", "status", "iterations"], rows)
+    print(f"F, X and their variances are in {target}.")
+    if "report" in result:
+        print(f"The report is {result['report']}.")
+    if result["trusted"]:
+        print(f"Next step: {result['next_step']}")
+
+
+def _errors(result: dict[str, Any]) -> list[list[str]]:
+    """Errors against the truth. Without F' atoms come in any order and with any sign, so they are matched with the true ones first."""
+    predicted: dict[str, float] = result.get("predicted", {})
+    unknown = np.isinf(result["parameters"].get("eta", np.nan))
+    how, fitted = ("aligned", "atoms matched") if unknown else ("scaled", "atoms' scales fitted")
+
+    def beside(value: float, name: str, label: str) -> str:
+        return output.shown(value) + (f"  ({label} {output.shown(predicted[name])})" if name in predicted else "")
+
+    rows = [] if unknown else [["mse F, raw", beside(result["mse_F"], "scale_floor", "scale floor")]]
+    rows += [[f"mse {x}, {fitted}", beside(result[f"mse_{x}_{how}"], f"mse_{x}", "predicted")] for x in "FX"]
+    return [*rows, ["atoms recovered", output.shown(result["atoms_recovered"])]]

@@ -6,14 +6,20 @@ from typing import Annotated
 
 import typer
 
-from .app import AsJson
+from .app import AsJson, print_help_if_bare
 
-app = typer.Typer(help="Many solves that survive: run, status, resume, export, figure.", no_args_is_help=True)
+app = typer.Typer(rich_markup_mode=None)
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="Directory of the sweep.")]
 Executor = Annotated[str | None, typer.Option(metavar="NAME", help="in-process or dask; chosen by the amount of work if left out.")]
 Scheduler = Annotated[str | None, typer.Option(metavar="tcp://HOST:PORT", help="Address of a Dask scheduler.")]
 Workers = Annotated[int | None, typer.Option(metavar="W", help="Worker processes; one for each core if left out.")]
+
+
+@app.callback(invoke_without_command=True)
+def group(context: typer.Context) -> None:
+    """Many solves that survive interruptions: run, status, resume, export, figure."""
+    print_help_if_bare(context)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, check_choice, check_count
+from ..io.write import named_file, whole_file, writable_directory
 from ..sweeps import EXECUTORS, Standing, dataset, read_spec, resume_sweep, run_sweep, standing, suited, table
 from ..sweeps.plan import make_plan
 from . import output
@@ -54,7 +55,7 @@ def _interruptible(directory: Path) -> Iterator[None]:
 def run(*, spec: str, out: str, executor: str | None, scheduler: str | None, workers: int | None, as_json: bool) -> None:
     wanted, chosen = read_spec(spec), _executor(executor, scheduler, workers)
     make_plan(wanted)  # refused before a directory is made
-    directory = output.writable_directory("out", out)
+    directory = writable_directory("out", out)
     with _interruptible(directory), output.progress_bar(wanted.name) as progress:
         _report(run_sweep(wanted, directory, chosen, progress), directory, as_json)
 
@@ -83,8 +84,8 @@ def export(*, directory: str, out: str, as_json: bool) -> None:
         raise InputError(f"out must be a file name ending in {', '.join(_SUFFIXES)}, but {out!r} was given.")
     if suffix == ".nc":
         data = dataset(Path(directory))
-        target = output.writable_file("out", out, suffix)
-        with output.whole_file(target) as temporary:
+        target = named_file("out", out, suffix)
+        with whole_file(target) as temporary:
             data.to_netcdf(temporary, engine="scipy")
     else:
         target = _write_table(Path(directory), out, suffix)
@@ -99,8 +100,8 @@ def _write_table(directory: Path, out: str, suffix: str) -> Path:
             import pyarrow  # noqa: F401
         except ImportError:
             raise InputError("Parquet needs pyarrow, which is not installed; install spinodal[parquet].") from None
-    target = output.writable_file("out", out, suffix)
-    with output.whole_file(target) as temporary:
+    target = named_file("out", out, suffix)
+    with whole_file(target) as temporary:
         if suffix == ".parquet":
             frame.to_parquet(temporary, index=False)
         else:
@@ -115,5 +116,5 @@ def figure(*, directory: str, out: str | None, x: str, y: str, value: str, as_js
     from ..figures.sweeps import sweep_figure
 
     drawn = sweep_figure(dataset(Path(directory)), x=x, y=y, value=value)
-    target = output.writable_directory("out", out or directory)
+    target = writable_directory("out", out or directory)
     output.report_files(output.save_figure(drawn, target, "sweep"), as_json)

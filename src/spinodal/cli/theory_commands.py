@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import check, check_count, check_positive
-from ..figures import theory as figures
+from ..errors import check, check_count, check_nonnegative, check_positive
+from ..io.write import named_file, plain, whole_file, writable_directory
 from ..model.model import Problem
 from ..model.sampling import sample as draw
 from ..pair import Pair
@@ -17,14 +17,17 @@ from . import output
 from .parsing import grid, number, numbers
 
 
-def problem_from(*, alpha: str, pi: str, rho: str, eta: str, delta: str, observed: str) -> Problem:
+def problem_from(*, alpha: str, pi: str, density: str, eta: str, noise_variance: str, observed: str) -> Problem:
     """The paper's problem from the words of the command line."""
+    rho, noise = number("density", density), number("noise_variance", noise_variance)
+    check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
+    check_nonnegative("noise_variance", noise)
     return Problem.sparse(
         alpha=number("alpha", alpha),
         pi=number("pi", pi),
-        rho=number("rho", rho),
+        rho=rho,
         eta=number("eta", eta),
-        noise_variance=number("delta", delta),
+        noise_variance=noise,
         observed_fraction=number("observed", observed),
     )
 
@@ -34,9 +37,9 @@ def parameters(problem: Problem) -> dict[str, float]:
     return {
         "alpha": float(problem.alpha),
         "pi": float(problem.pi),
-        "rho": float(problem.prior.X.rho),  # type: ignore[attr-defined]
+        "density": float(problem.prior.X.rho),  # type: ignore[attr-defined]
         "eta": float(problem.eta),
-        "delta": float(problem.noise_variance),
+        "noise_variance": float(problem.noise_variance),
         "observed": float(problem.observed_fraction),
     }
 
@@ -79,27 +82,31 @@ def theory(*, as_json: bool, **words: str) -> None:
     )
 
 
-def diagram(*, alpha: str, rho: str, eta: str, delta: str, observed: str, out: str, as_json: bool) -> None:
-    densities, etas = grid("rho", rho), numbers("eta", eta)
-    check("rho", densities, 0.0, 1.0, low_open=True, high_open=True)
+def diagram(*, alpha: str, density: str, eta: str, noise_variance: str, observed: str, out: str, as_json: bool) -> None:
+    densities, etas = grid("density", density), numbers("eta", eta)
+    check("density", densities, 0.0, 1.0, low_open=True, high_open=True)
     check("eta", etas, 0.0, np.inf)
-    problem = problem_from(alpha=alpha, pi="1", rho="0.5", eta="inf", delta=delta, observed=observed)
-    directory = output.writable_directory("out", out)
+    problem = problem_from(alpha=alpha, pi="1", density="0.5", eta="inf", noise_variance=noise_variance, observed=observed)
+    directory = writable_directory("out", out)
     with output.progress_bar("spinodals") as progress:
         dataset = phase_diagram(problem, rho=densities, eta=etas, progress=progress)
-    paths = output.save_figure(figures.phase_diagram_figure(dataset), directory, "diagram")
+    from ..figures.theory import phase_diagram_figure
+
+    paths = output.save_figure(phase_diagram_figure(dataset), directory, "diagram")
     output.report_files(paths + output.save_dataset(dataset, directory, "diagram"), as_json)
 
 
-def curve(*, alpha: str, rho: str, pi: str, eta: str, delta: str, observed: str, out: str, as_json: bool) -> None:
+def curve(*, alpha: str, density: str, pi: str, eta: str, noise_variance: str, observed: str, out: str, as_json: bool) -> None:
     signals, etas = grid("pi", pi), numbers("eta", eta)
     check_positive("pi", signals)
     check("eta", etas, 0.0, np.inf)
-    problem = problem_from(alpha=alpha, pi="1", rho=rho, eta="inf", delta=delta, observed=observed)
-    directory = output.writable_directory("out", out)
+    problem = problem_from(alpha=alpha, pi="1", density=density, eta="inf", noise_variance=noise_variance, observed=observed)
+    directory = writable_directory("out", out)
     with output.progress_bar("errors") as progress:
         dataset = error_curves(problem, eta=etas, pi=signals, progress=progress)
-    paths = output.save_figure(figures.error_curves_figure(dataset), directory, "curve")
+    from ..figures.theory import error_curves_figure
+
+    paths = output.save_figure(error_curves_figure(dataset), directory, "curve")
     output.report_files(paths + output.save_dataset(dataset, directory, "curve"), as_json)
 
 
@@ -107,7 +114,7 @@ def sample_file(*, n: int, seed: int, out: str, as_json: bool, **words: str) -> 
     problem = problem_from(**words)
     check_count("n", n)
     check_count("seed", seed, 0)
-    target = output.writable_file("out", out, ".npz")
+    target = named_file("out", out, ".npz")
     instance = draw(problem, n, seed=seed)
     M, N = instance.truth.F.shape
     P = instance.truth.X.shape[1]
@@ -117,6 +124,6 @@ def sample_file(*, n: int, seed: int, out: str, as_json: bool, **words: str) -> 
     arrays = {"Y": instance.observed.Y, "F_prime": F_prime, "F": instance.truth.F, "X": instance.truth.X}
     if instance.observed.mask is not None:
         arrays["mask"] = instance.observed.mask
-    with output.whole_file(target) as temporary:
-        np.savez(temporary, parameters=np.array(json.dumps(output.plain(about))), **arrays)
+    with whole_file(target) as temporary:
+        np.savez(temporary, parameters=np.array(json.dumps(plain(about))), **arrays)
     output.report_files([target], as_json, about)

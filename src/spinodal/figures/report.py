@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..model.model import Problem
-from ..model.sampling import Observed
 from ..theory import phase_diagram
 from .theory import BLUE, GREEN, GREY, ORANGE, VERMILION, blank_figure, phase_diagram_figure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.figure import Figure
 
-    from ..inference import Solution
+    from ..inference.solution import Solution
 
 # Densities at which the phase diagram is drawn.
 _DENSITIES = 25
@@ -23,19 +24,51 @@ _BINS = 60
 MOST_IMAGES = 100
 # Colours of the heatmaps end at this quantile of the sizes, so that one outlier doesn't fade the rest.
 _BRIGHTEST = 0.995
+# Names of the rows of Y are shown if there are no more than this, and none is drawn longer than this.
+_MOST_NAMES, _LONGEST_NAME = 40, 20
 
 
-def residuals(observed: Observed, solution: Solution) -> np.ndarray:
+def residuals(solution: Solution) -> np.ndarray:
     """Y - F X/sqrt(N) at the posterior means; NaN where Y was not observed."""
+    assert solution.observed is not None
     F, X = (np.asarray(value, dtype=float) for value in solution.mean)
-    difference = np.asarray(observed.Y, dtype=float) - F @ X / np.sqrt(F.shape[1])
-    return difference if observed.mask is None else np.where(observed.mask, difference, np.nan)
+    difference = np.asarray(solution.observed.Y, dtype=float) - F @ X / np.sqrt(F.shape[1])
+    return difference if solution.observed.mask is None else np.where(solution.observed.mask, difference, np.nan)
 
 
-def usage(problem: Problem, solution: Solution) -> np.ndarray:
+def signal_residuals(left: np.ndarray) -> np.ndarray:
+    """Root mean square residual of each signal."""
+    seen = np.isfinite(left)
+    return np.sqrt(np.sum(np.where(seen, left, 0.0) ** 2, axis=0) / np.maximum(seen.sum(axis=0), 1))
+
+
+def usage(solution: Solution) -> np.ndarray:
     """Mean square of each atom's coefficients, over what the prior expects."""
     power = np.mean(np.asarray(solution.mean.X, dtype=float) ** 2 + solution.variance.X, axis=1)
-    return power / float(problem.prior.X.second_moment())
+    return power / float(solution.model.prior.X.second_moment())
+
+
+def noise_of(solution: Solution) -> float:
+    """The variance of Gaussian noise; 0 where there is none, or another kind of noise."""
+    return float(solution.model.noise_variance or 0.0)
+
+
+def solution_figure(solution: Solution) -> Figure:
+    """A solution at a glance: the atoms, the course of the run, the residuals beside the noise, and the usage of each atom."""
+    from ..report.solution import one_instance, one_line
+
+    one_instance(solution)
+    figure, axes = blank_figure(10.5, 6.4, 2, 2)
+    (atoms, course), (left, used) = axes
+    _draw_atoms(atoms, np.asarray(solution.mean.F, dtype=float), solution.names.rows)
+    _draw_course(course, solution)
+    if solution.observed is None:
+        left.set_axis_off()
+    else:
+        _draw_residuals(left, residuals(solution), noise_of(solution))
+    _draw_usage(used, usage(solution))
+    figure.suptitle(one_line(solution), fontsize=10)
+    return figure
 
 
 def position_figure(problem: Problem, spinodal: float | None) -> Figure:
@@ -55,35 +88,36 @@ def position_figure(problem: Problem, spinodal: float | None) -> Figure:
     return figure
 
 
-def convergence_figure(solution: Solution, noise: float) -> Figure:
-    """Mean squared residual and variance level against the iteration."""
+def convergence_figure(solution: Solution) -> Figure:
+    """Residuals, measured and expected, against the iteration. Each entry of Y is predicted without itself (the Onsager term)."""
     figure, (axis,) = blank_figure(6.4, 3.2)
+    _draw_course(axis, solution)
+    return figure
+
+
+def _draw_course(axis: Any, solution: Solution) -> None:
     steps = np.arange(1, int(solution.iterations) + 1)
+    if not steps.size:
+        axis.text(0.5, 0.5, "no iterations to show", ha="center", transform=axis.transAxes)
+        axis.set_axis_off()
+        return
     for values, colour, label in (
-        (solution.trace.residual, BLUE, "mean squared residual"),
-        (solution.trace.level, ORANGE, "expected variance of the residuals"),
+        (solution.trace.residual, BLUE, "measured, each entry predicted from the others"),
+        (solution.trace.level, ORANGE, "expected by the model"),
     ):
         axis.semilogy(steps, np.asarray(values)[: steps.size], color=colour, label=label)
-    if noise > 0:
-        axis.axhline(noise, color=GREY, ls=":", label=r"noise variance $\Delta$")
-    axis.set(xlabel="iteration", ylabel="squared units of Y")
+    if noise_of(solution) > 0:
+        axis.axhline(noise_of(solution), color=GREY, ls=":", label=r"noise variance $\Delta$")
+    axis.set(xlabel="iteration", ylabel="mean squared residual")
+    _count(axis.xaxis)
     axis.legend(fontsize=8)
-    return figure
 
 
 def residual_figure(left: np.ndarray, noise: float) -> Figure:
     """Histogram of the residuals beside the modelled noise, and the root mean square of each signal's."""
     figure, (together, apart) = blank_figure(9.6, 3.2, 1, 2)
-    finite = left[np.isfinite(left)]
-    heights, edges = np.histogram(finite, _BINS, density=finite.size > 0)
-    together.stairs(heights, edges, fill=True, color=BLUE, alpha=0.6, label="residuals")
-    if noise > 0:
-        x = np.linspace(edges[0], edges[-1], 300)
-        together.plot(x, np.exp(-(x**2) / (2 * noise)) / np.sqrt(2 * np.pi * noise), color=VERMILION, label="noise as modelled")
-    together.set(xlabel=r"$Y - FX/\sqrt{N}$", ylabel="density")
-    together.legend(fontsize=8)
-    seen = np.isfinite(left)
-    each = np.sqrt(np.sum(np.where(seen, left, 0.0) ** 2, axis=0) / np.maximum(seen.sum(axis=0), 1))
+    _draw_residuals(together, left, noise)
+    each = signal_residuals(left)
     apart.plot(np.arange(1, each.size + 1), each, ".", ms=3, color=BLUE, rasterized=True)
     if noise > 0:
         apart.axhline(np.sqrt(noise), color=GREY, ls=":", label=r"$\sqrt{\Delta}$")
@@ -92,16 +126,22 @@ def residual_figure(left: np.ndarray, noise: float) -> Figure:
     return figure
 
 
-def atoms_figure(F: np.ndarray, order: np.ndarray, shape: tuple[int, int] | None) -> Figure:
+def _draw_residuals(axis: Any, left: np.ndarray, noise: float) -> None:
+    finite = left[np.isfinite(left)]
+    heights, edges = np.histogram(finite, _BINS, density=finite.size > 0)
+    axis.stairs(heights, edges, fill=True, color=BLUE, alpha=0.6, label="residuals")
+    if noise > 0:
+        x = np.linspace(edges[0], edges[-1], 300)
+        axis.plot(x, np.exp(-(x**2) / (2 * noise)) / np.sqrt(2 * np.pi * noise), color=VERMILION, label="noise as modelled")
+    axis.set(xlabel=r"$Y - FX/\sqrt{N}$", ylabel="density")
+    axis.legend(fontsize=8)
+
+
+def atoms_figure(F: np.ndarray, order: np.ndarray, shape: tuple[int, int] | None, names: Sequence[str] | None = None) -> Figure:
     """F as a heatmap; or, given the shape of an image, its columns in the given order as images, each on its own scale."""
     if shape is None:
         figure, (axis,) = blank_figure(9.6, 4.2)
-        sizes = np.abs(F[np.isfinite(F)])
-        bright = float(np.quantile(sizes, _BRIGHTEST)) if sizes.any() else 1.0
-        M, N = F.shape
-        drawn = axis.imshow(F, aspect="auto", cmap="RdBu_r", vmin=-bright, vmax=bright, extent=(0.5, N + 0.5, M + 0.5, 0.5))
-        axis.set(xlabel="atom (column of F)", ylabel="measurement (row of Y)")
-        figure.colorbar(drawn, ax=axis, pad=0.01)
+        _draw_atoms(axis, F, names)
         return figure
     chosen = order[:MOST_IMAGES]
     height, width = shape
@@ -120,21 +160,47 @@ def atoms_figure(F: np.ndarray, order: np.ndarray, shape: tuple[int, int] | None
     return figure
 
 
+def _draw_atoms(axis: Any, F: np.ndarray, names: Sequence[str] | None) -> None:
+    sizes = np.abs(F[np.isfinite(F)])
+    bright = float(np.quantile(sizes, _BRIGHTEST)) if sizes.any() else 1.0
+    M, N = F.shape
+    drawn = axis.imshow(F, aspect="auto", cmap="RdBu_r", vmin=-bright, vmax=bright, extent=(0.5, N + 0.5, M + 0.5, 0.5))
+    axis.set(xlabel="atom (column of F)", ylabel="measurement (row of Y)")
+    _count(axis.xaxis, axis.yaxis)
+    if names is not None and len(names) <= _MOST_NAMES:
+        shown = [name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…" for name in names]
+        # parse_math: a name with dollar signs is not a formula.
+        axis.set_yticks(np.arange(1, M + 1), shown, fontsize=7, parse_math=False)
+        axis.set_ylabel("")
+    axis.figure.colorbar(drawn, ax=axis, pad=0.01)
+
+
+def _count(*axes: Any) -> None:
+    """Whole numbers only, for what is counted."""
+    for axis in axes:
+        axis.get_major_locator().set_params(integer=True)
+
+
 def usage_figure(used: np.ndarray) -> Figure:
     """How much each atom is used, over what the prior expects."""
     figure, (axis,) = blank_figure(9.6, 2.8)
-    axis.stairs(used, np.arange(used.size + 1) + 0.5, fill=True, color=GREEN, alpha=0.7)
-    axis.axhline(1.0, color=GREY, ls=":", label="as the prior expects")
-    axis.set(xlabel="atom (row of X)", ylabel="mean square, relative", xlim=(0.5, used.size + 0.5), ylim=(0, None))
-    axis.legend(fontsize=8)
+    _draw_usage(axis, used)
     return figure
 
 
-def uncertainty_figure(problem: Problem, solution: Solution) -> Figure:
+def _draw_usage(axis: Any, used: np.ndarray) -> None:
+    axis.stairs(used, np.arange(used.size + 1) + 0.5, fill=True, color=GREEN, alpha=0.7)
+    axis.axhline(1.0, color=GREY, ls=":", label="as the prior expects")
+    axis.set(xlabel="atom (row of X)", ylabel="mean square of X, relative", xlim=(0.5, used.size + 0.5), ylim=(0, None))
+    _count(axis.xaxis)
+    axis.legend(fontsize=8)
+
+
+def uncertainty_figure(solution: Solution) -> Figure:
     """Histograms of the reported standard deviations of F and X, with the priors' own."""
     figure, axes = blank_figure(9.6, 3.0, 1, 2)
     for axis, name, colour in zip(axes, ("F", "X"), (ORANGE, BLUE), strict=True):
-        before = float(np.sqrt(getattr(problem.prior, name).moments().variance))
+        before = float(np.sqrt(getattr(solution.model.prior, name).moments().variance))
         spread = np.sqrt(np.asarray(getattr(solution.variance, name), dtype=float).ravel())
         spread = spread[np.isfinite(spread) & (spread > 0)]
         low, high = (float(spread.min()), max(float(spread.max()), before)) if spread.size else (before / 10, before)

@@ -64,15 +64,19 @@ def read_mat(path: Path) -> dict[str, Any]:
         return {name: value.toarray() if scipy.sparse.issparse(value) else value for name, value in plain.items()}
 
 
-def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The variables of a NetCDF file, and its attributes."""
+def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[Any]]]:
+    """The variables of a NetCDF file, its attributes, and for each variable the labels along its axes, None where an axis has none."""
     import xarray
 
     newer = _is_hdf5(path)
     with _reading(path, ".nc"):
         try:
             with xarray.open_dataset(path, engine=None if newer else "scipy", decode_times=False) as dataset:
-                return {str(name): variable.values for name, variable in dataset.data_vars.items()}, dict(dataset.attrs)
+                labels = {
+                    str(name): [tuple(map(_word, dataset[axis].values)) if axis in dataset.coords else None for axis in variable.dims]
+                    for name, variable in dataset.data_vars.items()
+                }
+                return {str(name): variable.values for name, variable in dataset.data_vars.items()}, dict(dataset.attrs), labels
         except ValueError:
             if not newer:
                 raise
@@ -80,6 +84,10 @@ def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
                 f"FILE must be a NetCDF-3 file unless netCDF4 or h5netcdf is installed, but {str(path)!r} is NetCDF-4; "
                 "install one of them, or write it with xarray's to_netcdf(path, engine='scipy')."
             ) from None
+
+
+def _word(label: Any) -> str:
+    return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
 
 
 def _is_hdf5(path: Path) -> bool:

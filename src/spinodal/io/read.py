@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,16 @@ from ..pair import Pair
 from .arrays import read_mat, read_nc, read_npy, read_npz
 from .text import read_table
 
+if TYPE_CHECKING:
+    from ..inference.solution import Names
+
 TEXT = (".csv", ".tsv", ".txt")
 ACCEPTED = (".npz", ".npy", *TEXT, ".mat", ".nc")
 # The arrays that have a meaning, and the numbers.
 ARRAYS = ("Y", "F_prime", "mask", "F", "X")
-PARAMETERS = ("rho", "delta", "eta")
+PARAMETERS = ("density", "noise_variance", "eta")
+# The letters of the paper, which files may use instead.
+_LETTERS = {"rho": "density", "delta": "noise_variance"}
 # Files that hold a mask beside Y; in the others NaN is how a missing entry is written.
 _HAVE_A_MASK = (".npz", ".mat")
 # Larger entries are a mistake of units, which the solvers refuse too.
@@ -28,7 +33,13 @@ _NO_ACCIDENT = 10
 
 
 class Measurements(NamedTuple):
-    """What was read: the observed part, the true F and X (None unless the file has both), and rho, delta, eta where it says them.
+    """What was read from a file.
+
+    Attributes:
+        observed: Y, F_prime and mask.
+        truth: the true F and X; None unless the file has both.
+        parameters: density, noise_variance and eta where the file says them; n_atoms where an F_prime of nothing but NaN does.
+        names: labels of the rows and columns of Y, where the file has some.
 
     Examples:
         >>> from pathlib import Path
@@ -37,15 +48,16 @@ class Measurements(NamedTuple):
         >>> import spinodal as sp
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder, "data.npz")
-        ...     np.savez(path, Y=np.arange(12.0).reshape(3, 4), rho=0.1)
+        ...     np.savez(path, Y=np.arange(12.0).reshape(3, 4), density=0.1)
         ...     measured = sp.read_measurements(path)
-        >>> float(measured.parameters["rho"]), measured.truth
+        >>> float(measured.parameters["density"]), measured.truth
         (0.1, None)
     """
 
     observed: Observed
     truth: Pair[np.ndarray] | None
     parameters: dict[str, Any]
+    names: Names
 
 
 class _Contents(NamedTuple):
@@ -53,6 +65,7 @@ class _Contents(NamedTuple):
     parameters: dict[str, Any]
     row: Callable[[int], str] = lambda k: f"row {k + 1}"
     column: Callable[[int], str] = lambda k: f"column {k + 1}"
+    names: tuple[Any, Any] = (None, None)  # of rows, of columns
 
 
 def read_measurements(path: str | Path, *, array: str | None = None, transpose: bool = False) -> Measurements:
@@ -60,7 +73,8 @@ def read_measurements(path: str | Path, *, array: str | None = None, transpose: 
 
     Files with named arrays may also hold F_prime, mask, and the truth F and X. Y is the array of that name, the one called `array`, or
     the only matrix there is. With `transpose` all of them are turned: signals are rows of Y. Missing entries (empty or NaN) become the
-    mask, except in .npz and .mat files, which must say so with a mask. Rows and columns are counted from 1 in complaints.
+    mask, except in .npz and .mat files, which must say so with a mask. An F_prime of nothing but NaN says the number of atoms only.
+    Headers of text files and labels of NetCDF files become the names. Rows and columns are counted from 1 in complaints.
 
     Examples:
         >>> from pathlib import Path
@@ -75,6 +89,8 @@ def read_measurements(path: str | Path, *, array: str | None = None, transpose: 
         array([[ True,  True, False],
                [ True,  True,  True]])
     """
+    from ..inference.solution import Names
+
     path = Path(path)
     kind = path.suffix.lower()
     if path.is_dir():
@@ -88,13 +104,17 @@ def read_measurements(path: str | Path, *, array: str | None = None, transpose: 
         contents = _contents(path, kind, array)
         if transpose:
             turned = {name: np.swapaxes(value, -1, -2) if np.ndim(value) == 2 else value for name, value in contents.arrays.items()}
-            contents = contents._replace(arrays=turned, row=contents.column, column=contents.row)
+            contents = contents._replace(arrays=turned, row=contents.column, column=contents.row, names=contents.names[::-1])
         Y = _measured(contents, path)
         mask = contents.arrays.get("mask")
         _check_entries(Y, mask, contents, path)
-        if mask is None and kind not in _HAVE_A_MASK and np.isnan(Y).any():
+        if mask is None and np.isnan(Y).any():
+            _check_missing(Y, kind, contents, path)
             mask = ~np.isnan(Y)
-        return Measurements(Observed(Y, contents.arrays.get("F_prime"), mask), _truth(contents.arrays, Y.shape), contents.parameters)
+        F_prime, said = contents.arrays.get("F_prime"), contents.parameters
+        if F_prime is not None and F_prime.ndim == 2 and F_prime.dtype.kind == "f" and np.isnan(F_prime).all():
+            said, F_prime = {"n_atoms": F_prime.shape[1], **said}, None
+        return Measurements(Observed(Y, F_prime, mask), _truth(contents.arrays, Y.shape), said, Names(*contents.names))
     except MemoryError as error:
         raise InputError(f"FILE must fit in memory, but {str(path)!r} does not ({error or 'no more memory'}).") from None
     except OSError as error:
@@ -107,17 +127,26 @@ def _contents(path: Path, kind: str, array: str | None) -> _Contents:
         raise InputError(f"array must be left out for a {kind} file, which holds one matrix, but {array!r} was given.")
     if kind in TEXT:
         table = read_table(path)
-        return _Contents({"Y": table.values}, {}, lambda k: f"line {table.lines[k]}", lambda k: f"column {k + table.first_column}")
+        row, column = (lambda k: f"line {table.lines[k]}"), (lambda k: f"column {k + table.first_column}")
+        return _Contents({"Y": table.values}, {}, row, column, (table.row_names, table.column_names))
     if kind == ".npy":
         return _Contents({"Y": read_npy(path)}, {})
+    about: dict[str, Any] = {}
+    labels: dict[str, list[Any]] = {}
     if kind == ".npz":
-        found, about = read_npz(path, (array or "Y", *ARRAYS, *PARAMETERS))
+        found, about = read_npz(path, (array or "Y", *ARRAYS, *PARAMETERS, *_LETTERS))
+    elif kind == ".mat":
+        found = read_mat(path)
     else:
-        found, about = (read_mat(path), {}) if kind == ".mat" else read_nc(path)
-    said = {name: found[name].item() for name in PARAMETERS if name in found and found[name].size == 1}
-    said |= {name: about[name] for name in PARAMETERS if about.get(name) is not None}
+        found, about, labels = read_nc(path)
+    said = {name: value.item() for name, value in found.items() if value.size == 1} | about
+    known = {
+        _LETTERS.get(name, name): value for name, value in said.items() if _LETTERS.get(name, name) in PARAMETERS and value is not None
+    }
+    chosen = _chosen(found, array, path)
     arrays = {name: found[name] for name in ARRAYS if name in found}
-    return _Contents(arrays | {"Y": found[_chosen(found, array, path)]}, said)
+    rows, columns = labels[chosen] if len(labels.get(chosen, [])) == 2 else (None, None)
+    return _Contents(arrays | {"Y": found[chosen]}, known, names=(rows, columns))
 
 
 def _chosen(found: dict[str, Any], array: str | None, path: Path) -> str:
@@ -152,6 +181,16 @@ def _measured(contents: _Contents, path: Path) -> np.ndarray:
     if Y.ndim != 2 or 0 in Y.shape:
         raise InputError(f"Y must be an M x P matrix with M and P of at least 1, but in {str(path)!r} its shape is {Y.shape}.")
     return Y
+
+
+def _check_missing(Y: np.ndarray, kind: str, contents: _Contents, path: Path) -> None:
+    """Refuse NaN in a file that has room for a mask and no mask: it may be a computation that failed."""
+    if kind in _HAVE_A_MASK:
+        i, k = np.argwhere(np.isnan(Y))[0]
+        where = f"{contents.row(i)}, {contents.column(k)}"
+        raise InputError(
+            f"Y must come with a mask (0 where entries are missing) if it holds NaN, but there is none and {where} of {str(path)!r} is NaN."
+        )
 
 
 def _check_entries(Y: np.ndarray, mask: Any, contents: _Contents, path: Path) -> None:

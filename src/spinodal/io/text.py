@@ -25,11 +25,14 @@ _QUOTED = 40
 
 
 class Table(NamedTuple):
-    """A matrix with NaN where entries are missing, the line of the file that each row stands on, and the column where numbers begin."""
+    """A matrix with NaN where entries are missing, the line of the file that each row stands on, the column where numbers begin, and the
+    names of rows and columns, None where there are none."""
 
     values: np.ndarray
     lines: list[int]
     first_column: int
+    row_names: tuple[str, ...] | None = None
+    column_names: tuple[str, ...] | None = None
 
 
 def read_table(path: Path) -> Table:
@@ -42,7 +45,7 @@ def read_table(path: Path) -> Table:
     header = _is_header(first[1])
     # pandas and R write the rows' labels in a first column whose name is empty.
     skipped = 1 if header and first[1][0].strip() == "" else 0
-    width, values, lines = len(first[1]), [], []
+    width, values, lines, labels = len(first[1]), [], [], []
     for line, fields in rows if header else itertools.chain([first], rows):
         if len(fields) != width:
             raise InputError(
@@ -50,9 +53,16 @@ def read_table(path: Path) -> Table:
             )
         values.append(_numbers(fields, line, skipped, path))
         lines.append(line)
+        labels += fields[:skipped]
     if not values:
         raise InputError(f"{_ACCEPTED}, but {str(path)!r} has a line of names and no numbers.")
-    return Table(np.array(values), lines, skipped + 1)
+    return Table(np.array(values), lines, skipped + 1, _names(labels), _names(first[1][skipped:]) if header else None)
+
+
+def _names(fields: list[str]) -> tuple[str, ...] | None:
+    """Labels of rows or columns; None for none, and for 0, 1, 2, ..., with which pandas numbers what has no name."""
+    names = tuple(field.strip() for field in fields)
+    return names if names and names != tuple(str(k) for k in range(len(names))) else None
 
 
 def _decoded(path: Path) -> str:
@@ -60,7 +70,7 @@ def _decoded(path: Path) -> str:
     try:
         return data.decode("utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
     except UnicodeDecodeError:
-        # Numbers are the same in every encoding; names of columns are not used.
+        # Numbers are the same in every encoding; only names may suffer.
         return data.decode("latin-1")
 
 

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import __version__
 from ..errors import InputError, check_count
-from ..evaluation.scoring import scale_floor, score
 from ..figures import report as draw
 from ..figures import theory as figures
+from ..inference.solution import Solution
+from ..io.write import named_file, whole_file
 from ..model.model import Problem
-from ..model.sampling import Instance, Observed
+from ..model.sampling import Instance
 from ..pair import Pair
-from ..theory import Outcome, outcomes, spinodal
+from ..theory import Outcome, spinodal
+from . import solution as words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..inference import Solution
 
 # A colour that nothing is drawn in; on the page it becomes the colour of the text.
 _INK = "#010203"
@@ -34,20 +35,15 @@ _ADAPTED = {
     figures.GREY: "var(--soft)",
     **{colour: f"var(--{phase})" for phase, colour in figures.PHASE_COLOURS.items()},
 }
-# Residuals of so many times the noise variance are not noise.
-_UNEXPLAINED = 1.5
-_STATUS = {
-    "converged": "The run converged: the estimates no longer change.",
-    "max_iterations": "The run was stopped before it settled. Allow more iterations before relying on it.",
-    "diverged": "The run came apart, and the best state on its way is shown here. Do not rely on it.",
-    "degenerate": "The run settled on what is not a solution: nothing was learned, or atoms are copies, unused or overused.",
-}
 _PHASE = {
     "easy": "message passing is expected to reach the best error that is possible.",
     "hard": "a better error is possible, but message passing is expected to stop before it.",
     "impossible": "the data are expected not to determine F and X: no method can do well.",
 }
-_NAMES = {"rho": "density of X, ρ", "delta": "noise variance, Δ", "eta": "error of F′, η"}
+# Names of the parameters with the paper's letters.
+_NAMES = words.NAMES | {"density": "density of X, ρ", "noise_variance": "noise variance, Δ", "eta": "error of F′, η"}
+# Signals named as explained worst.
+_WORST = 3
 _STYLE = """
 :root { color-scheme: light dark; --soft: #666; --line: #ddd; --impossible: #e8e8e8; --hard: #fbe3c8; --easy: #dff0e6; }
 @media (prefers-color-scheme: dark) { :root { --soft: #999; --line: #444; --impossible: #333; --hard: #5a4020; --easy: #1f4030; } }
@@ -55,23 +51,13 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 @media (prefers-color-scheme: dark) { body { background: #16181c; color: #e6e6e6; } }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin-top: 2.2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
-.status { font-size: 1.1rem; padding: .6rem .9rem; border-left: .35rem solid #009E73; background: var(--easy); }
+.status { font-size: 1.1rem; padding: .1rem .9rem; border-left: .35rem solid #009E73; background: var(--easy); }
 .status.bad { border-color: #D55E00; background: var(--hard); }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid var(--line); }
 td.number, th:nth-child(2) { text-align: right; } td.number { font-variant-numeric: tabular-nums; }
 footer { color: var(--soft); font-size: .9rem; }
 figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
 """
-
-
-class Run(NamedTuple):
-    """What the page says of the run itself. `parameters` maps a name to its value and a note, such as "given" or "estimated"."""
-
-    title: str
-    parameters: Mapping[str, tuple[float, str]]
-    method: str = "amp"
-    seconds: float | None = None
-    atom_shape: tuple[int, int] | None = None
 
 
 def check_atom_shape(shape: tuple[int, int], M: int) -> None:
@@ -94,42 +80,89 @@ def place_in_words(problem: Problem, outcome: Outcome, pi_spinodal: float | None
     return f"{outcome.phase}, {times:.{0 if times > 10 else 1}f} spinodals" if times > 1 else f"{outcome.phase}, {times:.2g} spinodals"
 
 
-def report_html(observed: Observed, problem: Problem, solution: Solution, run: Run, truth: Pair[Any] | None = None) -> str:
-    """The page. `problem` has the priors, noise and eta that were used, and alpha = M/N, pi = P/N of the data."""
+def report_html(
+    solution: Solution,
+    *,
+    title: str = "your data",
+    truth: Pair[Any] | None = None,
+    method: str = "amp",
+    atom_shape: tuple[int, int] | None = None,
+) -> str:
+    """The page. `atom_shape` (H, W) draws the atoms as images; `truth` adds the errors against it.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> from spinodal.report.page import report_html
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> solution = sp.solve(sp.sample(problem, 20, seed=1).observed, problem)
+        >>> report_html(solution, title="my data").startswith("<!DOCTYPE html>")
+        True
+    """
     import matplotlib
 
-    if run.atom_shape is not None:
-        check_atom_shape(run.atom_shape, np.shape(observed.Y)[0])
+    words.one_instance(solution)
+    if atom_shape is not None:
+        check_atom_shape(atom_shape, np.shape(solution.mean.F)[0])
+    outcome = words.predicted(solution)
     style: Any = draw.figure_style(_INK) | {"svg.hashsalt": "spinodal"}
     with matplotlib.rc_context(style):
         sections = [
-            _parameters(observed, problem, solution, run),
-            _place(problem, solution),
-            _convergence(problem, solution),
-            _fit(observed, problem, solution),
-            _atoms(problem, solution, run.atom_shape),
-            _uncertainty(problem, solution),
-            *([_truth(observed, problem, solution, truth)] if truth is not None else []),
+            _parameters(solution, method),
+            _place(solution, outcome),
+            _convergence(solution),
+            _fit(solution),
+            _atoms(solution, atom_shape),
+            _uncertainty(solution),
+            *([_truth(solution, truth, outcome)] if truth is not None else []),
         ]
-    status = str(solution.status)
-    title = escape(run.title)
+    status = words.status(solution)
+    heading = escape(title)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>{title}: factors found by spinodal</title>
+<title>{heading}: factors found by spinodal</title>
 <style>{_STYLE}</style>
 </head>
 <body>
-<h1>Factors of {title}</h1>
-<p class="status{"" if status == "converged" else " bad"}">{escape(_STATUS.get(status, status))}</p>
+<h1>Factors of {heading}</h1>
+<div class="status{"" if status.trusted else " bad"}">
+<p><strong>{escape(words.VERDICT[status])}</strong> {escape(_sentence(str(solution.reason)))}</p>
+<p>Next step: {escape(words.NEXT_STEP[status])}</p>
+</div>
 {"".join(sections)}
 <footer><p>Y = F X/√N + noise. Made by spinodal {__version__}. {escape(figures.CAVEAT)}</p></footer>
 </body>
 </html>
 """
+
+
+def write_report(solution: Solution, path: str | Path, **options: Any) -> Path:
+    """Write the page to a file ending in .html, whole or not at all. The options are those of `report_html`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import tempfile
+        >>> import spinodal as sp
+        >>> from spinodal.report.page import write_report
+        >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+        >>> solution = sp.solve(sp.sample(problem, 20, seed=1).observed, problem)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_report(solution, Path(folder, "page.html")).name
+        'page.html'
+    """
+    target = named_file("path", path, ".html")
+    page = report_html(solution, **options)
+    with whole_file(target) as temporary:
+        temporary.write_text(page, encoding="utf-8", errors="replace")
+    return target
+
+
+def _sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith(".") else ".")
 
 
 def _number(value: float) -> str:
@@ -165,28 +198,37 @@ def _svg(figure: Figure, label: str) -> str:
     return f"<figure>{named}</figure>\n"
 
 
-def _parameters(observed: Observed, problem: Problem, solution: Solution, run: Run) -> str:
-    (M, N), P = np.shape(solution.mean.F), np.shape(observed.Y)[1]
-    fraction = float(problem.observed_fraction)
+def _parameters(solution: Solution, method: str) -> str:
+    (M, N), P = np.shape(solution.mean.F), np.shape(solution.mean.X)[1]
     rows = [
         ("measurements, M", str(M), "rows of Y"),
         ("signals, P", str(P), "columns of Y"),
         ("atoms, N", str(N), "columns of F"),
         ("α = M/N", _number(M / N), ""),
         ("π = P/N", _number(P / N), ""),
-        ("observed entries", f"{100 * fraction:.4g}%", ""),
-        *((_NAMES.get(name, name), _number(float(value)), note) for name, (value, note) in run.parameters.items()),
-        ("method", run.method, ""),
+        ("observed entries", f"{100 * float(solution.problem.observed_fraction):.4g}%", ""),
+        *((_NAMES.get(name, name), _number(value), how) for name, (value, how) in words.parameters(solution).items()),
+        ("method", method, ""),
         ("iterations", str(int(solution.iterations)), ""),
-        *([("seconds", _number(run.seconds), "")] if run.seconds is not None else []),
+        *([("seconds", _number(float(solution.seconds)), "")] if solution.seconds is not None else []),
         ("mean squared residual", _number(float(solution.residual)), "squared units of Y"),
-        ("free entropy", _number(float(solution.free_entropy)), "of each entry of X; higher is better"),
+        ("free entropy", _number(float(solution.free_entropy)), "per entry of X; higher is better"),
     ]
     return _section("Parameters", _table(["", "value", ""], rows))
 
 
-def _place(problem: Problem, solution: Solution) -> str:
-    outcome, pi_spinodal = outcomes([problem])[0], spinodal(problem)
+def _place(solution: Solution, outcome: Outcome | None) -> str:
+    title = "Where these data lie"
+    if not words.status(solution).trusted:
+        return _section(
+            title,
+            _say(
+                "The theory is not asked: its answer would rest on a run that can't be trusted. Take the next step above, then look again."
+            ),
+        )
+    if outcome is None:
+        return _section(title, _say("The theory does not cover this kind of noise."))
+    problem, pi_spinodal = solution.problem, spinodal(solution.problem)
     pi, N = float(problem.pi), np.shape(solution.mean.F)[1]
     parts = [
         f"<p><strong>{escape(place_in_words(problem, outcome, pi_spinodal).capitalize())}</strong>: {escape(_PHASE[outcome.phase])}</p>\n"
@@ -207,47 +249,61 @@ def _place(problem: Problem, solution: Solution) -> str:
     parts.append(_table(["expected mean squared error", "", ""], rows))
     if hasattr(problem.prior.X, "rho"):
         parts.append(_svg(draw.position_figure(problem, pi_spinodal), "Phase diagram with these data in it"))
-    return _section("Where these data lie", *parts)
+    return _section(title, *parts)
 
 
-def _convergence(problem: Problem, solution: Solution) -> str:
+def _convergence(solution: Solution) -> str:
     if int(solution.iterations) == 0:
         return _section("Convergence", _say("This method has no iterations to report."))
-    figure = draw.convergence_figure(solution, float(problem.noise_variance))
-    return _section("Convergence", _svg(figure, "Mean squared residual against the iteration"))
+    return _section("Convergence", _svg(draw.convergence_figure(solution), "Mean squared residual against the iteration"))
 
 
-def _fit(observed: Observed, problem: Problem, solution: Solution) -> str:
-    left, noise = draw.residuals(observed, solution), float(problem.noise_variance)
-    words = f"The mean squared residual is {_number(float(solution.residual))}"
-    if noise > 0:
-        ratio = float(solution.residual) / noise
-        words += f", {_number(ratio)} times the noise variance. "
-        words += (
-            "Noise alone does not explain it." if ratio > _UNEXPLAINED else "Below 1 is as it should be: F and X were fitted to these data."
-        )
+def _fit(solution: Solution) -> str:
+    said, ratio = f"The mean squared residual is {_number(float(solution.residual))}", words.noise_ratio(solution)
+    if ratio is None:
+        said += "; no noise variance was assumed."
     else:
-        words += "; no noise was assumed."
-    return _section("Residuals", _say(words), _svg(draw.residual_figure(left, noise), "Histogram of the residuals, and each signal's"))
+        said += f", {_number(ratio)} times the noise variance. "
+        if ratio > words.UNEXPLAINED:
+            said += "Noise alone does not explain it."
+        elif words.status(solution).trusted:
+            said += "Below 1 is as it should be: F and X were fitted to these data."
+    if solution.observed is None:
+        return _section("Residuals", _say(said))
+    left = draw.residuals(solution)
+    return _section(
+        "Residuals",
+        _say(said),
+        _svg(draw.residual_figure(left, draw.noise_of(solution)), "Histogram of the residuals, and each signal's"),
+        _worst_signals(solution, left),
+    )
 
 
-def _atoms(problem: Problem, solution: Solution, shape: tuple[int, int] | None) -> str:
-    F, used = np.asarray(solution.mean.F, dtype=float), draw.usage(problem, solution)
+def _worst_signals(solution: Solution, left: np.ndarray) -> str:
+    """Which signals are explained worst, by their names if they have some."""
+    each = draw.signal_residuals(left)
+    names = solution.names.columns or [str(k + 1) for k in range(each.size)]
+    worst = np.argsort(-each, kind="stable")[:_WORST]
+    return _say("Signals explained worst: " + ", ".join(f"{names[k]} ({_number(float(each[k]))})" for k in worst) + ".")
+
+
+def _atoms(solution: Solution, shape: tuple[int, int] | None) -> str:
+    F, used = np.asarray(solution.mean.F, dtype=float), draw.usage(solution)
     order = np.argsort(-used, kind="stable")
-    words = "Means of the entries of F." if shape is None else "Atoms as images, the most used first, each on its own scale."
+    said = "Means of the entries of F." if shape is None else "Atoms as images, the most used first, each on its own scale."
     if shape is not None and order.size > draw.MOST_IMAGES:
-        words += f" {draw.MOST_IMAGES} of {order.size} are shown."
+        said += f" {draw.MOST_IMAGES} of {order.size} are shown."
     often = f"The most used atom is {order[0] + 1}, the least used {order[-1] + 1}; their mean squares are {_number(used[order[0]])} and "
     return _section(
         "Atoms",
-        _say(words),
-        _svg(draw.atoms_figure(F, order, shape), "The atoms"),
+        _say(said),
+        _svg(draw.atoms_figure(F, order, shape, solution.names.rows), "The atoms"),
         _say(f"{often}{_number(used[order[-1]])} times what the prior expects."),
         _svg(draw.usage_figure(used), "Usage of each atom"),
     )
 
 
-def _uncertainty(problem: Problem, solution: Solution) -> str:
+def _uncertainty(solution: Solution) -> str:
     def quantiles(variance: Any) -> tuple[str, str]:
         finite = variance[np.isfinite(variance)]
         middle, high = np.sqrt(np.quantile(finite, (0.5, 0.95))) if finite.size else (np.nan, np.nan)
@@ -258,22 +314,28 @@ def _uncertainty(problem: Problem, solution: Solution) -> str:
         "Uncertainty",
         _say("Standard deviations of the entries given the data, as reported. They assume that the priors and the noise are right."),
         _table(["", "median", "95% are below"], rows),
-        _svg(draw.uncertainty_figure(problem, solution), "Histograms of the reported standard deviations"),
+        _svg(draw.uncertainty_figure(solution), "Histograms of the reported standard deviations"),
     )
 
 
-def _truth(observed: Observed, problem: Problem, solution: Solution, truth: Pair[Any]) -> str:
-    found, expected = score(Pair(*solution.mean), truth), outcomes([problem])[0].amp.mse
-    floor = scale_floor(problem, np.shape(solution.mean.F)[1])
+def _truth(solution: Solution, truth: Pair[Any], outcome: Outcome | None) -> str:
+    found = words.against_truth(solution, truth, outcome)
+    expected = found.get("predicted")
+    raw, F, X = "", "", ""
+    if expected is not None:
+        raw = f"{_number(expected['mse_F'] + expected['scale_floor'])} expected, atoms' free scales included"
+        F, X = (f"{_number(expected[name])} expected" for name in ("mse_F", "mse_X"))
     rows = [
-        ("F, raw", _number(found.mse.F), f"{_number(expected.F + floor)} expected, atoms' free scales included"),
-        ("F, order, signs and scales fitted", _number(found.mse_aligned.F), f"{_number(expected.F)} expected"),
-        ("X, order, signs and scales fitted", _number(found.mse_aligned.X), f"{_number(expected.X)} expected"),
-        ("atoms recovered", f"{100 * found.atoms_recovered:.4g}%", ""),
+        ("F, raw", _number(found["mse_F"]), raw),
+        ("F, order, signs and scales fitted", _number(found["mse_F_aligned"]), F),
+        ("X, order, signs and scales fitted", _number(found["mse_X_aligned"]), X),
+        ("atoms recovered", f"{100 * found['atoms_recovered']:.4g}%", ""),
     ]
     parts = [_table(["mean squared error", "", ""], rows)]
+    observed = solution.observed
     # Without F' the atoms come in an order of their own, and entries can't be compared one by one.
-    if observed.F_prime is not None and np.shape(solution.mean.F) == np.shape(truth.F):
-        figure = figures.recovery_figure(problem, Instance(observed, truth), solution)
+    comparable = observed is not None and observed.F_prime is not None and np.shape(solution.mean.F) == np.shape(truth.F)
+    if outcome is not None and comparable:
+        figure = figures.recovery_figure(solution.problem, Instance(observed, truth), solution)  # type: ignore[arg-type]
         parts.append(_svg(figure, "Recovered against true signals, and reported against actual errors"))
-    return _section("Against the truth in the file", *parts)
+    return _section("Against the truth", *parts)

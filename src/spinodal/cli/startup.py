@@ -1,0 +1,29 @@
+"""What the command line sets before JAX is imported: a quiet terminal, and compiled code kept from one run to the next."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+from .. import cache
+
+# XLA writes lines of warnings on loading compiled code; this lets only fatal ones through.
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def prepare(*, use_cache: bool) -> None:
+    """Set the environment that JAX reads when it is imported. What the user has set stays."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    if not use_cache or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    with warnings.catch_warnings(record=True) as complaints:
+        warnings.simplefilter("always")
+        if "jax" in sys.modules:  # it won't read the environment again
+            cache.enable_cache()
+        elif (directory := cache.ready_directory()) is not None:
+            for name, setting in cache.settings(directory).items():
+                os.environ.setdefault(name.upper(), str(setting))
+    for each in complaints:
+        print(f"spinodal: {each.message}", file=sys.stderr)

@@ -1,0 +1,105 @@
+"""Files written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..inference.solution import Solution
+
+
+def plain(value: Any) -> Any:
+    """Numbers and containers as JSON has them: "inf" and "-inf" as words, NaN and None as null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def named_file(name: str, path: str | Path, suffix: str) -> Path:
+    """The path of a file to be written, refused unless it has the suffix and a file can be put there. Nothing is made yet."""
+    target = Path(path)
+    if target.suffix != suffix:
+        raise InputError(f"{name} must be a file name ending in {suffix}, but {str(path)!r} was given.")
+    if target.is_dir():
+        raise InputError(f"{name} must be a file, but {str(path)!r} is a directory.")
+    # Directories that do not exist are made later; the first that exists must allow it.
+    above = next(folder for folder in target.absolute().parents if os.path.lexists(folder))
+    _check_writable(f"{name} must be in", above, str(target.parent))
+    return target
+
+
+def writable_directory(name: str, path: str | Path) -> Path:
+    """The directory, made if need be; refused now if it can't be written, before any work is done."""
+    directory = Path(path)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_writable(f"{name} must be", str(path), error) from None
+    _check_writable(f"{name} must be", directory, str(path))
+    return directory
+
+
+def _check_writable(rule: str, directory: Path, given: str) -> None:
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise _not_writable(rule, given, error) from None
+
+
+def _not_writable(rule: str, given: str, error: OSError) -> InputError:
+    return InputError(f"{rule} a directory that can be written, but {given!r} can't: {error.strerror or error}.")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
+    except OSError as error:
+        raise InputError(f"{path} can't be written: {error.strerror or error}.") from None
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path} can't be written: {error.strerror or error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def save_solution(solution: Solution, path: Path, about: dict[str, Any]) -> None:
+    """Means, variances, trace and names of a solution in an .npz file, with `about` as JSON under "parameters"."""
+    length = int(solution.iterations)
+    arrays: dict[str, Any] = {f"trace_{name}": np.asarray(values)[:length] for name, values in solution.trace._asdict().items()}
+    arrays |= {"F_mean": solution.mean.F, "F_var": solution.variance.F, "X_mean": solution.mean.X, "X_var": solution.variance.X}
+    named = {"row_names": solution.names.rows, "column_names": solution.names.columns}
+    arrays |= {name: np.array(labels) for name, labels in named.items() if labels is not None}
+    with whole_file(path) as temporary:
+        np.savez(temporary, parameters=np.array(json.dumps(plain(about))), **arrays)

@@ -1,0 +1,232 @@
+"""A solution in words, in a notebook and as labelled arrays: what was found, whether it can be relied on, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..inference.solution import Solution, Status
+
+if TYPE_CHECKING:
+    import xarray
+
+    from ..pair import Pair
+    from ..theory import Outcome
+
+# How a run ended, in a sentence.
+VERDICT = {
+    Status.CONVERGED: "The run converged.",
+    Status.MAX_ITERATIONS: "The run was stopped before it settled. Do not rely on it.",
+    Status.DIVERGED: "The run came apart; the best state on its way is kept. Do not rely on it.",
+    Status.DEGENERATE: "The run settled on something that is not a solution. Do not rely on it.",
+}
+# What to do next, in a sentence.
+NEXT_STEP = {
+    Status.CONVERGED: "Check that the residuals look like noise, then use F and X with their variances.",
+    Status.MAX_ITERATIONS: "Allow more iterations (max_iterations); if the run still does not settle, use fewer atoms or more signals.",
+    Status.DIVERGED: "Check the units of Y and the given parameters, or leave out noise_variance and density so that they are learned.",
+    Status.DEGENERATE: "Try more starts (restarts), fewer atoms or more signals.",
+}
+NAMES = {
+    "density": "density of X",
+    "slab_mean": "mean of X's nonzeros",
+    "slab_variance": "variance of X's nonzeros",
+    "noise_variance": "noise variance",
+    "eta": "error of F', eta",
+}
+# Residuals of so many times the noise variance are not noise.
+UNEXPLAINED = 1.5
+# Points and size of the picture in a notebook.
+_POINTS, _WIDTH, _HEIGHT = 120, 260, 60
+
+
+def one_line(solution: Solution) -> str:
+    """The solution in a line: how it ended, its size, and how well it fits."""
+    if solution.batched:
+        return f"Solution of {_statuses(solution)}; {_size(solution)}"
+    return f"Solution: {ending(solution)}, {_size(solution)}, {fit(solution)}"
+
+
+def summary(solution: Solution) -> str:
+    """The solution on a page: size, status and reason, parameters, residual, what the theory expects, and the next step."""
+    if solution.batched:
+        return f"{one_line(solution)}\nsolution[k].summary() says more about one of them."
+    rows = [("size", _size(solution)), *_facts(solution), ("expected", expectation(solution)), ("next", NEXT_STEP[status(solution)])]
+    return "\n".join(f"{name:<12}{words}" for name, words in rows)
+
+
+def small_table(solution: Solution) -> str:
+    """The solution as a notebook shows it: a table of a few lines and the course of the residual."""
+    if solution.batched:
+        return f"<p>{escape(one_line(solution))}</p>"
+    rows = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(words)}</td></tr>'
+        for name, words in (("size", _size(solution)), *_facts(solution), ("next", NEXT_STEP[status(solution)]))
+    )
+    return f"<div><table>{rows}</table>{_course(solution)}</div>"
+
+
+def to_xarray(solution: Solution) -> xarray.Dataset:
+    """Means and variances as labelled arrays; everything else as attributes of numbers and words, which NetCDF files can hold."""
+    import xarray
+
+    one_instance(solution)
+    (M, N), P = np.shape(solution.mean.F), np.shape(solution.mean.X)[1]
+    rows, columns = (np.arange(size) if names is None else list(names) for names, size in zip(solution.names, (M, P), strict=True))
+    arrays = {
+        "F": (("row", "atom"), solution.mean.F),
+        "F_variance": (("row", "atom"), solution.variance.F),
+        "X": (("atom", "column"), solution.mean.X),
+        "X_variance": (("atom", "column"), solution.variance.X),
+    }
+    attributes = {
+        "status": str(solution.status),
+        "reason": str(solution.reason),
+        "iterations": int(solution.iterations),
+        "residual": float(solution.residual),
+        "free_entropy": float(solution.free_entropy),
+        **{name: value for name, (value, _) in parameters(solution).items()},
+        "learned": ", ".join(solution.learned),
+        **({} if solution.seconds is None else {"seconds": float(solution.seconds)}),
+    }
+    return xarray.Dataset(arrays, {"row": rows, "atom": np.arange(N), "column": columns}, attributes)
+
+
+def one_instance(solution: Solution) -> None:
+    """Refuse a batch."""
+    if solution.batched:
+        raise InputError(f"solution must be of one instance, but it is a batch of {len(solution.mean.F)}; take one of them, solution[k].")
+
+
+def status(solution: Solution) -> Status:
+    """The status of a single instance."""
+    return Status(str(solution.status))
+
+
+def parameters(solution: Solution) -> dict[str, tuple[float, str]]:
+    """The numbers of the model that was used, and whether each was given or learned. The slab's are left out at their defaults."""
+    if solution.model is None:
+        return {}
+    prior = solution.model.prior.X
+    values = {"density": getattr(prior, "rho", None), "noise_variance": solution.model.noise_variance, "eta": solution.model.eta}
+    if values["density"] is not None:
+        for name, default in (("mean", 0.0), ("variance", 1.0)):
+            value = getattr(prior, name, None)
+            if f"slab_{name}" in solution.learned or value not in (None, default):
+                values[f"slab_{name}"] = value
+    learned = "learned" if status(solution).trusted else "learned, not to be relied on"
+    return {name: (float(value), learned if name in solution.learned else "given") for name, value in values.items() if value is not None}
+
+
+def ending(solution: Solution) -> str:
+    """The status and after how many iterations: "converged after 57 iterations"."""
+    count = int(solution.iterations)
+    return f"{status(solution)} after {count} iterations" if count else str(status(solution))
+
+
+def fit(solution: Solution) -> str:
+    """The residual, beside the noise variance if there is one."""
+    words, ratio = f"residual {float(solution.residual):.3g}", noise_ratio(solution)
+    return words if ratio is None else f"{words} ({ratio:.3g} of the noise variance)"
+
+
+def noise_ratio(solution: Solution) -> float | None:
+    """The mean squared residual over the noise variance; None where there is no noise, or the channel has no such number."""
+    noise = 0.0 if solution.model is None else solution.model.noise_variance
+    return float(solution.residual) / float(noise) if noise is not None and float(noise) > 0 else None
+
+
+def predicted(solution: Solution) -> Outcome | None:
+    """What the theory says of data like these; None if the run can't be trusted, since it would rest on wrong parameters, or if the theory
+    does not cover the channel."""
+    if not status(solution).trusted or solution.model is None or solution.model.noise_variance is None:
+        return None
+    from ..theory import outcomes
+
+    return outcomes([solution.problem])[0]
+
+
+def expectation(solution: Solution) -> str:
+    """The share of F and X that the theory expects message passing to recover, in words."""
+    outcome = predicted(solution)
+    if outcome is None:
+        return "the theory is not asked about a run that can't be trusted" if not status(solution).trusted else "not covered by the theory"
+    share = {name: 1 - getattr(outcome.amp.mse, name) / float(getattr(solution.model.prior, name).second_moment()) for name in ("F", "X")}
+    return f"{100 * share['F']:.4g}% of F's power and {100 * share['X']:.4g}% of X's recovered, if the model is right ({outcome.phase})"
+
+
+def against_truth(solution: Solution, truth: Pair[Any], outcome: Outcome | None) -> dict[str, Any]:
+    """Errors against a known truth, and those that the theory predicts, if it does."""
+    from ..evaluation.scoring import scale_floor, score
+
+    found = score(solution.mean, truth)
+    errors: dict[str, Any] = {}
+    for name, pair in (("", found.mse), ("_scaled", found.mse_scaled), ("_aligned", found.mse_aligned)):
+        errors |= {f"mse_F{name}": pair.F, f"mse_X{name}": pair.X}
+    errors["atoms_recovered"] = found.atoms_recovered
+    if outcome is not None:
+        floor = scale_floor(solution.problem, np.shape(solution.mean.F)[1])
+        errors["predicted"] = {"mse_F": outcome.amp.mse.F, "mse_X": outcome.amp.mse.X, "scale_floor": floor}
+    return errors
+
+
+def _facts(solution: Solution) -> list[tuple[str, str]]:
+    """What is known of the run without asking the theory."""
+    # An infinite eta says that nothing is known of F, which is no number to report.
+    used = [f"{NAMES.get(name, name)} {value:.4g} ({how})" for name, (value, how) in parameters(solution).items() if np.isfinite(value)]
+    seconds = "" if solution.seconds is None else f" in {float(solution.seconds):.3g} s"
+    ratio = noise_ratio(solution) if status(solution).trusted else None
+    enough = "" if ratio is None else "; noise alone does not explain it" if ratio > UNEXPLAINED else "; noise explains it"
+    return [
+        ("status", f"{ending(solution)}{seconds}"),
+        ("reason", str(solution.reason)),
+        *([("model", ", ".join(used))] if used else []),
+        ("fit", f"{fit(solution)}{enough}"),
+    ]
+
+
+def _size(solution: Solution) -> str:
+    (M, N), P = np.shape(solution.mean.F)[-2:], np.shape(solution.mean.X)[-1]
+    return f"Y {M} x {P}, {N} atoms"
+
+
+def _statuses(solution: Solution) -> str:
+    counts = Counter(str(each) for each in solution.status)
+    return f"a batch of {len(solution.status)}: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+
+
+def _course(solution: Solution) -> str:
+    """The residual against the iteration, on a logarithmic scale, with the noise variance dotted: an SVG in the colour of the text."""
+    course = np.asarray(solution.trace.residual, dtype=float)[: int(solution.iterations)]
+    kept = np.unique(np.linspace(0, course.size - 1, _POINTS).astype(int)) if course.size else np.zeros(0, int)
+    kept = kept[np.isfinite(course[kept]) & (course[kept] > 0)]
+    if kept.size < 2:
+        return ""
+    ratio = noise_ratio(solution)
+    heights = np.log(course[kept])
+    noise = None if ratio is None else np.log(float(solution.model.noise_variance))
+    low, high = heights.min(), heights.max()
+    if noise is not None and low - 3 < noise < high:  # a line far below would flatten the curve
+        low = min(low, noise)
+    span = max(high - low, 1e-9)
+    margin = 4
+
+    def down(height: float) -> str:
+        return f"{margin + (high - height) / span * (_HEIGHT - 2 * margin):.1f}"
+
+    across = (kept - kept[0]) / (kept[-1] - kept[0]) * _WIDTH
+    points = " ".join(f"{x:.1f},{down(y)}" for x, y in zip(across, heights, strict=True))
+    line = ""
+    if noise is not None and low <= noise <= high:
+        line = (
+            f'<line x1="0" x2="{_WIDTH}" y1="{down(noise)}" y2="{down(noise)}" stroke="currentColor" stroke-dasharray="2 3" opacity=".6"/>'
+        )
+    label = "Mean squared residual, each entry predicted from the others, against the iteration (logarithmic); the noise variance is dotted"
+    return (
+        f'<svg role="img" aria-label="{label}" width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"><title>{label}</title>'
+        f'{line}<polyline points="{points}" fill="none" stroke="#0072B2" stroke-width="1.5"/></svg>'
+    )
