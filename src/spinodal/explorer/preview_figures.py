@@ -40,7 +40,7 @@ def sketch(batch: Batch, bound: np.ndarray) -> Sketch:
     owner = np.repeat(np.arange(batch.size), shape[1])
     table = jax.tree.map(np.ravel, table)
     flat = pi_at(batch, owner, table)
-    noisy = batch.setup.noise > 0
+    noisy = ~batch.noiseless
     phi = np.full(flat.shape, np.nan)
     wanted = np.flatnonzero(np.isfinite(flat) & (flat > 0) & noisy[owner])
     if wanted.size:

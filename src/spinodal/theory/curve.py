@@ -1,16 +1,19 @@
 """The fixed points of the state evolution, as one explicit curve.
 
-Write q_X = Var[X] - mse_X and q_F = Var[F] - mse_F for the overlaps, Q = Delta + Var[F] Var[X] for the power of Y, V = Q - q_F q_X,
-and eps for the observed fraction. A fixed point satisfies Eq. (6) of KMZ13,
+Write q_X = Var[X] - mse_X and q_F = Var[F] - mse_F for the overlaps, t = q_F q_X for that of z, Q = Var[F] Var[X] for the variance of z,
+e for the channel's equivalent noise (Delta for Gaussian noise, else a function of t), V = Q - t + e, and eps for the observed fraction.
+A fixed point satisfies Eq. (6) of KMZ13,
 
-    m_X = eps alpha q_F/V,   m_F = eps pi q_X/V,   mse_X = mmse_X(m_X),   mse_F = mmse_F(1/eta + m_F).
+    m_X = eps alpha q_F/V,   m_F = eps pi q_X/V,   mse_X = mmse_X(m_X),   mse_F = mmse_F(m_F),
 
+where mmse_F is the average of the prior's mmse(snr + m_F) over how well entries of F are known beforehand (snr = 1/eta for a hint).
 Given A = m_X, everything but pi is explicit, and pi(A) follows by inverting mmse_F. Where pi(A) rises with A the fixed point is
 stable, where it falls unstable; the state evolution from an uninformed start stops at the first A with pi(A) = pi.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -18,21 +21,26 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import elementwise
 
-from ..errors import check
+from ..errors import InputError, check
+from ..model.knowledge import Classes
 from ..model.model import Problem
 from ..model.priors import Gaussian
 from ..model.quadrature import message_averages
-from .setup import Batch, Setup
+from .setup import Batch, Setup, is_known, least_noise
 
 # The grid in A: from where responses are linear to beyond any fold, in units of 1/E[X^2].
 _LOWEST_SNR, _HIGHEST_SNR = 1e-7, 1e16
 _GRID_POINTS = 512
-# At Delta > 0 no fixed point lies above A = eps alpha E[F^2]/Delta; the grid passes it by this factor.
+# With noise no fixed point lies above A = eps alpha Var[F]/(least equivalent noise); the grid passes it by this factor.
 _BEYOND_LAST = 10.0
+# Less noise than this, in units of the variance of z, is none.
+_NO_NOISE = 1e-30
 # Accuracy of roots and extrema in log A.
 _ROOT_TOLERANCE = 1e-14
 # m_F is looked for between these, in units of 1/E[F^2], when the prior of F has no closed form.
 _LOWEST_INVERSE, _HIGHEST_INVERSE = 1e-12, 1e20
+# An error this close to that without data, relative, needs no message.
+_NO_MESSAGE = 1e-13
 
 # Keeps a relative difference of vanishing errors defined.
 _SMALLEST = 1e-300
@@ -53,19 +61,28 @@ def curve_point(s: Setup, A: Any) -> CurvePoint:
     """Errors, overlaps and V at the effective signal-to-noise ratio A of X. mse_F <= 0 means that no pi leads to this A."""
     mse_X, q_X, _ = message_averages(s.prior.X, s.support.X, A, s.mean.X)
     rate = s.observed * s.alpha
-    Q = s.noise + s.power.F * s.power.X
+    Q = s.power.F * s.power.X
+    # t = A q_X/rate V.
+    noise = s.channel.noise_at_ratio(A * q_X / rate, Q, s.table)
     below = rate + A * q_X
-    q_F = A * Q / below
+    q_F = A * (Q + noise) / below
     # Var[F] - q_F, with the subtraction done on paper.
-    mse_F = (rate * s.power.F - A * (s.noise + s.power.F * mse_X)) / below
-    return CurvePoint(A, mse_X, mse_F, q_X, q_F, rate * Q / below)
+    mse_F = (rate * s.power.F - A * (noise + s.power.F * mse_X)) / below
+    return CurvePoint(A, mse_X, mse_F, q_X, q_F, rate * (Q + noise) / below)
 
 
 def matrix_mmse(s: Setup, m_F: Any) -> Any:
-    """mmse of F under its prior, the side information F' and the data's message m_F; exactly 0 at eta = 0."""
-    known = jnp.isinf(s.side_snr)
-    snr = jnp.where(known, 1.0, s.side_snr) + m_F
-    return jnp.where(known, 0.0, message_averages(s.prior.F, s.support.F, snr).mmse)
+    """mmse of F under its prior, what is known of it and the data's message m_F; exactly 0 for entries that are known."""
+    return over_classes(s, lambda snr: message_averages(s.prior.F, s.support.F, snr + m_F).mmse)
+
+
+def over_classes(s: Setup, average: Callable[[Any], Any]) -> Any:
+    """The mean over the entries of F of a function of how well they are known beforehand; entries known exactly count 0."""
+    known = s.classes.snr == np.inf
+    snr = jnp.where(known, 1.0, s.classes.snr)
+    # One class, the usual case, is spared an axis.
+    values = average(snr[0])[None] if snr.size == 1 else jax.vmap(average)(snr)
+    return jnp.sum(jnp.where(known, 0.0, s.classes.share * values))
 
 
 def matrix_error(s: Setup, A: Any) -> Any:
@@ -82,22 +99,23 @@ def shortfall(s: Setup, A: Any) -> Any:
 def shortfall_at(s: Setup, A: Any, mse_X: Any, mse_F: Any, overlap_X: Any, overlap_F: Any, variance: Any) -> Any:
     """The relative excess of the error on F that pi signals leave over the error that A allows: no inversion is needed."""
     reached = matrix_mmse(s, s.observed * s.pi * overlap_X / variance)
-    scale = jnp.maximum(reached, jnp.where(jnp.isinf(s.side_snr), s.power.F / (1 + A), _SMALLEST))
+    scale = jnp.maximum(reached, jnp.where(is_known(s.classes), s.power.F / (1 + A), _SMALLEST))
     return (reached - mse_F) / scale
 
 
 def snr_grid(batch: Batch) -> np.ndarray:
     """The grid in A of each problem: (problems, points), logarithmic."""
     s = batch.setup
-    with np.errstate(divide="ignore"):
-        last = np.where(s.noise > 0, _BEYOND_LAST * s.observed * s.alpha / s.noise * s.power.F, _HIGHEST_SNR / s.power.X)
+    least = np.broadcast_to(batch.each(least_noise), (batch.size,))
+    limited = least > _NO_NOISE * s.power.F * s.power.X
+    last = np.where(limited, _BEYOND_LAST * s.observed * s.alpha / np.where(limited, least, 1.0) * s.power.F, _HIGHEST_SNR / s.power.X)
     low, high = np.log(_LOWEST_SNR / s.power.X), np.log(np.maximum(last, 1 / s.power.X))
     return np.exp(np.linspace(low, high, _GRID_POINTS, axis=-1))
 
 
 def curve_table(batch: Batch, grid: np.ndarray) -> CurvePoint:
-    """The curve on the grid, flat. It depends neither on eta nor on pi, so problems that differ in those share one evaluation."""
-    shared = batch.setup._replace(side_snr=np.zeros(batch.size), pi=np.ones(batch.size))
+    """The curve on the grid, flat. It depends neither on what is known of F nor on pi, so problems that differ in those share it."""
+    shared = batch.setup._replace(classes=None, pi=None)
     parameters = np.concatenate([np.reshape(leaf, (batch.size, -1)) for leaf in jax.tree.leaves(shared)], axis=1)
     _, first, member = np.unique(parameters, axis=0, return_index=True, return_inverse=True)
     once = batch.at(first, np.ones(first.size)).table(curve_point, grid[first])
@@ -114,26 +132,34 @@ def pi_at(batch: Batch, index: np.ndarray, point: CurvePoint) -> np.ndarray:
     s = batch.setup
     reachable = point.mse_F > 0
     mse_F = np.where(reachable, point.mse_F, 1.0)
-    if isinstance(s.prior.F, Gaussian):
-        variance = s.prior.F.variance[index]
-        total = point.overlap_F / (mse_F * variance)
+    one_class = s.classes.snr.shape[1] == 1
+    if one_class and isinstance(s.prior.F, Gaussian):
+        m_F = point.overlap_F / (mse_F * s.prior.F.variance[index]) - s.classes.snr[index, 0]
+    elif one_class:
+        # The prior's own mmse is inverted, at snr + m_F: m_F < 0 then says by how much F' alone does better.
+        alone = batch.with_classes(Classes(np.zeros((batch.size, 1)), np.ones((batch.size, 1))))
+        m_F = _invert_matrix_mmse(alone, index, mse_F) - s.classes.snr[index, 0]
     else:
-        total = _invert_matrix_mmse(batch, index, mse_F)
-    pi = (total - s.side_snr[index]) * point.variance / (s.observed[index] * point.overlap_X)
+        m_F = _invert_matrix_mmse(batch, index, mse_F)
+    pi = m_F * point.variance / (s.observed[index] * point.overlap_X)
     return np.where(reachable, pi, np.inf)
 
 
-def _total_mmse(s: Setup, log_snr: Any, target: Any) -> Any:
-    return jnp.log(message_averages(s.prior.F, s.support.F, jnp.exp(log_snr)).mmse) - jnp.log(target)
+def _log_excess(s: Setup, log_snr: Any, target: Any) -> Any:
+    return jnp.log(matrix_mmse(s, jnp.exp(log_snr))) - jnp.log(target)
+
+
+def _error_without_data(s: Setup) -> Any:
+    return matrix_mmse(s, 0.0)
 
 
 def _invert_matrix_mmse(batch: Batch, index: np.ndarray, mse: np.ndarray) -> np.ndarray:
-    """The signal-to-noise ratio at which mmse_F equals `mse`; 0 where that is the prior variance or more."""
-    variance = batch.setup.power.F[index]
+    """The message m_F at which mmse_F equals `mse`; 0 where that is what is known without data, or more."""
+    variance, most = batch.setup.power.F[index], batch.each(_error_without_data)[index]
     low, high = np.log(_LOWEST_INVERSE / variance), np.log(_HIGHEST_INVERSE / variance)
-    inside = mse < variance * (1 - 1e-13)
-    target = np.where(inside, mse, variance / 2)
-    root = find_root(lambda x, i, t: batch(_total_mmse, i, x, t), low, high, index, target)
+    inside = mse < most * (1 - _NO_MESSAGE)
+    target = np.where(inside, mse, most / 2)
+    root = find_root(lambda x, i, t: batch(_log_excess, i, x, t), low, high, index, target)
     return np.where(inside, np.exp(root), 0.0)
 
 
@@ -158,20 +184,26 @@ class Crossings(NamedTuple):
     point: CurvePoint
     stable: np.ndarray
     uninformed_stable: np.ndarray
+    exact_stable: np.ndarray
+    last: CurvePoint
 
 
 def crossings(batch: Batch, table: CurvePoint | None = None) -> Crossings:
-    """All fixed points with 0 < A < inf; `uninformed_stable` (per problem) says whether A = 0 attracts an uninformed start.
+    """All fixed points with 0 < A < inf.
 
+    Per problem, `uninformed_stable` says whether A = 0 attracts an uninformed start, and `exact_stable` whether A = inf attracts an informed
+    one although there is noise: discrete signals can be found without error. `last` is the end of the grid, which stands for A = inf.
     `table` is the curve on the grid, if it is known already.
     """
     grid = snr_grid(batch)
     owner = np.repeat(np.arange(batch.size), grid.shape[1])
-    above = batch(shortfall_at, owner, *(table or curve_table(batch, grid))).reshape(grid.shape) > 0
+    table = curve_table(batch, grid) if table is None else table
+    above = batch(shortfall_at, owner, *table).reshape(grid.shape) > 0
+    last = jax.tree.map(lambda leaf: leaf.reshape(grid.shape)[:, -1], table)
     row, column = np.nonzero(above[:, 1:] != above[:, :-1])
     log_A = find_root(lambda x, i: batch(shortfall, i, np.exp(x)), np.log(grid[row, column]), np.log(grid[row, column + 1]), row)
     point = batch(curve_point, row, np.exp(log_A))._replace(mse_F=batch(matrix_error, row, np.exp(log_A)))
-    return Crossings(row, point, above[row, column + 1], above[:, 0])
+    return Crossings(row, point, above[row, column + 1], above[:, 0], ~above[:, -1] & ~batch.noiseless, last)
 
 
 class FixedPointCurve(NamedTuple):
@@ -195,8 +227,8 @@ class FixedPointCurve(NamedTuple):
 def fixed_point_curve(problem: Problem, snr: Any = None) -> FixedPointCurve:
     """pi(A), mse_X(A), mse_F(A) on a grid of A (a logarithmic one if none is given). `problem.pi` plays no part.
 
-    Points that no pi > 0 leads to are left out. Figure 2 of KMZ13 is this curve drawn against pi. Needs eta > 0: a known
-    matrix has the same fixed points at every pi.
+    Points that no pi > 0 leads to are left out. Figure 2 of KMZ13 is this curve drawn against pi. A known matrix (eta = 0) has no such
+    curve: its fixed points are the same at every pi.
 
     Examples:
         >>> import spinodal as sp
@@ -205,8 +237,9 @@ def fixed_point_curve(problem: Problem, snr: Any = None) -> FixedPointCurve:
         >>> print(f"{curve.pi[~curve.stable].max():.2f}")  # the fold: the spinodal
         3.58
     """
-    check("eta", problem.eta, 0.0, np.inf, low_open=True)
     batch = Batch([problem])
+    if is_known(batch.setup.classes)[0]:
+        raise InputError("problem must have an unknown F (eta > 0), but its F is known: its fixed points are the same at every pi.")
     if snr is None:
         A = snr_grid(batch)[0]
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.optimize import elementwise
 from ..model.model import Problem
 from .curve import CurvePoint, crossings, curve_point, curve_table, find_root, pi_at, pi_of, shortfall, snr_grid
 from .potential import potential_at
-from .setup import Batch
+from .setup import Batch, Setup, channel_averages, is_known
 
 # A dip of pi(A) shallower than this, relative, is rounding, not a fold.
 _SHALLOWEST_FOLD = 1e-9
@@ -34,9 +34,9 @@ class Transitions(NamedTuple):
 
 
 def transitions(problems: Sequence[Problem], counting_bounds: Sequence[float], *, maxwell: bool = False) -> Transitions:
-    """All transitions in pi of problems that differ in anything but the kinds of their priors."""
+    """All transitions in pi of problems that differ in anything but the kinds of their priors and channels."""
     bound = np.asarray(counting_bounds, dtype=float)
-    known = np.array([problem.eta == 0 for problem in problems])
+    known = np.array([is_known(problem.knowledge.classes()) for problem in problems])
     out = Transitions(*(np.full(len(problems), np.nan) for _ in range(3)))
     for chosen, solve in ((np.flatnonzero(known), _known_matrix), (np.flatnonzero(~known), _folds)):
         if chosen.size:
@@ -50,10 +50,12 @@ def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions
     """eta = 0: nothing depends on pi, so a transition is at 0 or at infinity."""
     found = crossings(batch)
     phi = batch(potential_at, found.owner, found.point.mse_X, found.point.mse_F)
+    exact = np.flatnonzero(found.exact_stable)
+    last = batch(potential_at, exact, found.last.mse_X[exact], np.maximum(found.last.mse_F[exact], 0.0))
     appears, bayes, spinodal = (np.full(batch.size, np.nan) for _ in range(3))
     for k in range(batch.size):
-        own = phi[(found.owner == k) & found.stable]
-        noiseless = batch.setup.noise[k] == 0
+        own = np.concatenate([phi[(found.owner == k) & found.stable], last[exact == k]])
+        noiseless = batch.noiseless[k]
         if own.size == 0 or (own.size == 1 and not noiseless):
             if noiseless:
                 appears[k] = bayes[k] = spinodal[k] = 0.0
@@ -67,12 +69,11 @@ def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions
 
 def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
     """eta > 0: the last fold of pi(A) is where AMP is released; the dip after it is where the good branch begins."""
-    s = batch.setup
     grid = snr_grid(batch)
     rows = np.arange(batch.size)
     table = curve_table(batch, grid)
     pi = pi_at(batch, np.repeat(rows, grid.shape[1]), table).reshape(grid.shape)
-    noiseless = s.noise == 0
+    noiseless = batch.noiseless
     # Beyond the last reachable A (mse_F = 0, pi = inf) the curve has ended.
     last = grid.shape[1] - 1 - np.argmax(np.isfinite(pi[:, ::-1]), axis=1)
     on_curve = np.arange(grid.shape[1]) <= last[:, None]
@@ -92,6 +93,9 @@ def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
 
     fold_log_A, spinodal = _refine(batch, grid, top, has_dip, sign=-1.0)
     dip_log_A, appears = _refine(batch, grid, bottom, has_dip & ~noiseless, sign=1.0)
+    # The curve may fall to the end of the grid, where there is no error: discrete signals, whatever the noise.
+    no_error = has_dip & ~noiseless & (bottom == grid.shape[1] - 1)
+    appears[no_error] = pi[no_error, -1]
     # An uninformed start can also be held at A = 0 itself.
     at_origin = has_dip & (top == 0)
     spinodal[at_origin] = _origin_pi(batch)[at_origin]
@@ -115,7 +119,12 @@ def _origin_pi(batch: Batch) -> np.ndarray:
     """pi(A -> 0) for centred priors and eta = inf: where the point of no learning becomes unstable."""
     s = batch.setup
     power = s.power.F * s.power.X
-    return (s.noise + power) ** 2 / (s.observed**2 * s.alpha * power**2)
+    return (batch.each(_noise_at_first) + power) ** 2 / (s.observed**2 * s.alpha * power**2)
+
+
+def _noise_at_first(s: Setup) -> Any:
+    """The equivalent noise where nothing of z is explained."""
+    return channel_averages(s, s.power.F * s.power.X).equivalent_noise
 
 
 def _refine(batch: Batch, grid: np.ndarray, at: np.ndarray, wanted: np.ndarray, sign: float) -> tuple[np.ndarray, np.ndarray]:
@@ -157,20 +166,21 @@ def _maxwell(
     """pi between the two spinodals at which the good branch's potential equals the largest of the others'."""
     grid = table.snr_X
 
-    def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray, *, good: bool) -> np.ndarray:
         own = np.arange(at.size)
         log_A = find_root(lambda x, i: at(shortfall, i, np.exp(x)), left, right, own)
-        # No root on the lower branch: an uninformed start stays at A = 0, where nothing is learned.
+        # No root on the good branch: it ends without error. No root on the bad one: an uninformed start stays where nothing is learned.
+        log_A = np.where(np.isnan(log_A), right, log_A) if good else log_A
         nothing = np.isnan(log_A)
         point = at(curve_point, own, np.exp(np.where(nothing, 0.0, log_A)))
         mse_X, mse_F = np.where(nothing, at.setup.power.X, point.mse_X), np.where(nothing, at.setup.power.F, point.mse_F)
-        return at(potential_at, own, mse_X, mse_F)
+        return at(potential_at, own, mse_X, np.maximum(mse_F, 0.0))
 
     def gain(pi: np.ndarray, k: np.ndarray) -> np.ndarray:
         which = k.ravel().astype(int)
         at = batch.at(rows[which], pi.ravel())
-        bad = branch_potential(at, np.log(grid[rows[which], 0]), fold[which])
-        good = branch_potential(at, dip[which], np.log(grid[rows[which], -1]))
+        bad = branch_potential(at, np.log(grid[rows[which], 0]), fold[which], good=False)
+        good = branch_potential(at, dip[which], np.log(grid[rows[which], -1]), good=True)
         more = which[several[which]]
         if more.size:
             between = batch.at(rows[more], pi.ravel()[several[which]])

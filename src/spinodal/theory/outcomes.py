@@ -41,12 +41,13 @@ class Outcome(NamedTuple):
 
 
 def outcomes(problems: Sequence[Problem]) -> list[Outcome]:
-    """The outcome of each of many problems with priors of the same kinds, computed together."""
+    """The outcome of each of many problems with priors and channels of the same kinds, computed together."""
     batch = Batch(problems)
     found = crossings(batch)
     phi = batch(potential_at, found.owner, found.point.mse_X, found.point.mse_F)
     rows = np.arange(batch.size)
     idle_phi = batch(potential_at, rows, batch.setup.power.X, batch.setup.power.F)
+    last_phi = batch(potential_at, rows, found.last.mse_X, np.maximum(found.last.mse_F, 0.0)) if found.exact_stable.any() else idle_phi
     out = []
     for k, problem in enumerate(problems):
         inner = tuple(
@@ -60,14 +61,16 @@ def outcomes(problems: Sequence[Problem]) -> list[Outcome]:
         )
         idle = Pair(F=float(batch.setup.power.F[k]), X=float(batch.setup.power.X[k]))
         held = [FixedPoint(0.0, idle, True, float(idle_phi[k]))] if found.uninformed_stable[k] else []
-        out.append(_outcome(problem, held, inner))
+        exact = [FixedPoint(np.inf, Pair(F=0.0, X=0.0), True, float(last_phi[k]))] if found.exact_stable[k] else []
+        out.append(_outcome(problem, held, inner, exact))
     return out
 
 
-def _outcome(problem: Problem, held: list[FixedPoint], inner: tuple[FixedPoint, ...]) -> Outcome:
-    """Choose among the stable points. `held` is the point where nothing is learned, if an uninformed start stays there."""
-    stable = held + [point for point in inner if point.stable]
-    noiseless = float(problem.noise_variance) == 0
+def _outcome(problem: Problem, held: list[FixedPoint], inner: tuple[FixedPoint, ...], exact: list[FixedPoint]) -> Outcome:
+    """Choose among the stable points. `held` is the point where nothing is learned, if an uninformed start stays there; `exact` that of
+    no error, if there is noise and it attracts nevertheless."""
+    stable = held + [point for point in inner if point.stable] + exact
+    noiseless = bool(problem.channel.noiseless)
     possible = float(problem.pi) > pi_star(problem)
     # Without noise, exact recovery lies at the end of the curve; it attracts, and wins, above the counting bound.
     if noiseless and (possible or not stable):
@@ -144,7 +147,8 @@ def pi_star(problem: Problem) -> float:
     """The counting bound: exact recovery without noise is possible above it.
 
     alpha/(alpha - rho) for the paper's priors; in general alpha d_F/(eps alpha - d_X) with the information dimensions d of the
-    priors and the observed fraction eps, 0 when F is known or discrete, infinite when eps alpha <= d_X.
+    priors and the observed fraction eps, times the share of F that is not known exactly; 0 when F is known or discrete, infinite when
+    eps alpha <= d_X.
 
     Examples:
         >>> import spinodal as sp
@@ -155,8 +159,9 @@ def pi_star(problem: Problem) -> float:
     spare = rate - float(problem.prior.X.dimension())
     if spare <= 0:
         return np.inf
-    free = 0.0 if problem.eta == 0 else float(problem.prior.F.dimension())
-    return float(problem.alpha) * free / spare
+    snr, share = problem.knowledge.classes()
+    unknown = float(np.sum(np.where(np.isinf(snr), 0.0, share)))
+    return float(problem.alpha) * unknown * float(problem.prior.F.dimension()) / spare
 
 
 def spinodal(problem: Problem) -> float | None:

@@ -15,7 +15,7 @@ from ..model.quadrature import message_averages
 from ..pair import Pair
 from .curve import matrix_mmse
 from .potential import conjugates
-from .setup import Setup, setup
+from .setup import Setup, is_known, is_unknown, setup
 
 # At eta = inf with centred priors nothing is learned from scratch unless the symmetry is broken: by this overlap, relative.
 _SYMMETRY_BREAKING = 1e-8
@@ -78,7 +78,7 @@ def state_evolution(
             check("start.X", start.X, 0.0, s.power.X)
             check("start.F", start.F, 0.0, s.power.F)
             first = Pair(float(start.F), float(start.X))
-        if np.isinf(s.side_snr):
+        if is_known(s.classes):
             first = first._replace(F=0.0)
         traced = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), (s, first))
         mse, steps, converged = _iterate(*traced, max_iterations, tolerance)
@@ -88,7 +88,7 @@ def state_evolution(
 
 
 def _uninformed(s: Setup) -> Pair[Any]:
-    if s.side_snr == 0:
+    if is_unknown(s.classes):
         # Both are nudged: with one alone, parallel updates would pass it back and forth for ever.
         return Pair(F=s.power.F * (1 - _SYMMETRY_BREAKING), X=s.power.X * (1 - _SYMMETRY_BREAKING))
     return Pair(F=float(_prior_error(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), s))), X=s.power.X)
