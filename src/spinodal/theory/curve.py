@@ -33,8 +33,6 @@ _LOWEST_SNR, _HIGHEST_SNR = 1e-7, 1e16
 _GRID_POINTS = 512
 # With noise no fixed point lies above A = eps alpha Var[F]/(least equivalent noise); the grid passes it by this factor.
 _BEYOND_LAST = 10.0
-# Less noise than this, in units of the variance of z, is none.
-_NO_NOISE = 1e-30
 # Accuracy of roots and extrema in log A.
 _ROOT_TOLERANCE = 1e-14
 # m_F is looked for between these, in units of 1/E[F^2], when the prior of F has no closed form.
@@ -107,8 +105,8 @@ def snr_grid(batch: Batch) -> np.ndarray:
     """The grid in A of each problem: (problems, points), logarithmic."""
     s = batch.setup
     least = np.broadcast_to(batch.each(least_noise), (batch.size,))
-    limited = least > _NO_NOISE * s.power.F * s.power.X
-    last = np.where(limited, _BEYOND_LAST * s.observed * s.alpha / np.where(limited, least, 1.0) * s.power.F, _HIGHEST_SNR / s.power.X)
+    with np.errstate(divide="ignore"):
+        last = np.where(least > 0, _BEYOND_LAST * s.observed * s.alpha / least * s.power.F, _HIGHEST_SNR / s.power.X)
     low, high = np.log(_LOWEST_SNR / s.power.X), np.log(np.maximum(last, 1 / s.power.X))
     return np.exp(np.linspace(low, high, _GRID_POINTS, axis=-1))
 
@@ -184,26 +182,21 @@ class Crossings(NamedTuple):
     point: CurvePoint
     stable: np.ndarray
     uninformed_stable: np.ndarray
-    exact_stable: np.ndarray
-    last: CurvePoint
 
 
 def crossings(batch: Batch, table: CurvePoint | None = None) -> Crossings:
-    """All fixed points with 0 < A < inf.
+    """All fixed points with 0 < A < inf; `uninformed_stable` (per problem) says whether A = 0 attracts an uninformed start.
 
-    Per problem, `uninformed_stable` says whether A = 0 attracts an uninformed start, and `exact_stable` whether A = inf attracts an informed
-    one although there is noise: discrete signals can be found without error. `last` is the end of the grid, which stands for A = inf.
     `table` is the curve on the grid, if it is known already.
     """
     grid = snr_grid(batch)
     owner = np.repeat(np.arange(batch.size), grid.shape[1])
     table = curve_table(batch, grid) if table is None else table
     above = batch(shortfall_at, owner, *table).reshape(grid.shape) > 0
-    last = jax.tree.map(lambda leaf: leaf.reshape(grid.shape)[:, -1], table)
     row, column = np.nonzero(above[:, 1:] != above[:, :-1])
     log_A = find_root(lambda x, i: batch(shortfall, i, np.exp(x)), np.log(grid[row, column]), np.log(grid[row, column + 1]), row)
     point = batch(curve_point, row, np.exp(log_A))._replace(mse_F=batch(matrix_error, row, np.exp(log_A)))
-    return Crossings(row, point, above[row, column + 1], above[:, 0], ~above[:, -1] & ~batch.noiseless, last)
+    return Crossings(row, point, above[row, column + 1], above[:, 0])
 
 
 class FixedPointCurve(NamedTuple):

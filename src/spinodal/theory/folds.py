@@ -50,11 +50,9 @@ def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions
     """eta = 0: nothing depends on pi, so a transition is at 0 or at infinity."""
     found = crossings(batch)
     phi = batch(potential_at, found.owner, found.point.mse_X, found.point.mse_F)
-    exact = np.flatnonzero(found.exact_stable)
-    last = batch(potential_at, exact, found.last.mse_X[exact], np.maximum(found.last.mse_F[exact], 0.0))
     appears, bayes, spinodal = (np.full(batch.size, np.nan) for _ in range(3))
     for k in range(batch.size):
-        own = np.concatenate([phi[(found.owner == k) & found.stable], last[exact == k]])
+        own = phi[(found.owner == k) & found.stable]
         noiseless = batch.noiseless[k]
         if own.size == 0 or (own.size == 1 and not noiseless):
             if noiseless:
@@ -93,9 +91,6 @@ def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
 
     fold_log_A, spinodal = _refine(batch, grid, top, has_dip, sign=-1.0)
     dip_log_A, appears = _refine(batch, grid, bottom, has_dip & ~noiseless, sign=1.0)
-    # The curve may fall to the end of the grid, where there is no error: discrete signals, whatever the noise.
-    no_error = has_dip & ~noiseless & (bottom == grid.shape[1] - 1)
-    appears[no_error] = pi[no_error, -1]
     # An uninformed start can also be held at A = 0 itself.
     at_origin = has_dip & (top == 0)
     spinodal[at_origin] = _origin_pi(batch)[at_origin]
@@ -166,21 +161,20 @@ def _maxwell(
     """pi between the two spinodals at which the good branch's potential equals the largest of the others'."""
     grid = table.snr_X
 
-    def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray, *, good: bool) -> np.ndarray:
+    def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         own = np.arange(at.size)
         log_A = find_root(lambda x, i: at(shortfall, i, np.exp(x)), left, right, own)
-        # No root on the good branch: it ends without error. No root on the bad one: an uninformed start stays where nothing is learned.
-        log_A = np.where(np.isnan(log_A), right, log_A) if good else log_A
+        # No root on the lower branch: an uninformed start stays at A = 0, where nothing is learned.
         nothing = np.isnan(log_A)
         point = at(curve_point, own, np.exp(np.where(nothing, 0.0, log_A)))
         mse_X, mse_F = np.where(nothing, at.setup.power.X, point.mse_X), np.where(nothing, at.setup.power.F, point.mse_F)
-        return at(potential_at, own, mse_X, np.maximum(mse_F, 0.0))
+        return at(potential_at, own, mse_X, mse_F)
 
     def gain(pi: np.ndarray, k: np.ndarray) -> np.ndarray:
         which = k.ravel().astype(int)
         at = batch.at(rows[which], pi.ravel())
-        bad = branch_potential(at, np.log(grid[rows[which], 0]), fold[which], good=False)
-        good = branch_potential(at, dip[which], np.log(grid[rows[which], -1]), good=True)
+        bad = branch_potential(at, np.log(grid[rows[which], 0]), fold[which])
+        good = branch_potential(at, dip[which], np.log(grid[rows[which], -1]))
         more = which[several[which]]
         if more.size:
             between = batch.at(rows[more], pi.ravel()[several[which]])

@@ -47,7 +47,6 @@ def outcomes(problems: Sequence[Problem]) -> list[Outcome]:
     phi = batch(potential_at, found.owner, found.point.mse_X, found.point.mse_F)
     rows = np.arange(batch.size)
     idle_phi = batch(potential_at, rows, batch.setup.power.X, batch.setup.power.F)
-    last_phi = batch(potential_at, rows, found.last.mse_X, np.maximum(found.last.mse_F, 0.0)) if found.exact_stable.any() else idle_phi
     out = []
     for k, problem in enumerate(problems):
         inner = tuple(
@@ -61,15 +60,13 @@ def outcomes(problems: Sequence[Problem]) -> list[Outcome]:
         )
         idle = Pair(F=float(batch.setup.power.F[k]), X=float(batch.setup.power.X[k]))
         held = [FixedPoint(0.0, idle, True, float(idle_phi[k]))] if found.uninformed_stable[k] else []
-        exact = [FixedPoint(np.inf, Pair(F=0.0, X=0.0), True, float(last_phi[k]))] if found.exact_stable[k] else []
-        out.append(_outcome(problem, held, inner, exact))
+        out.append(_outcome(problem, held, inner))
     return out
 
 
-def _outcome(problem: Problem, held: list[FixedPoint], inner: tuple[FixedPoint, ...], exact: list[FixedPoint]) -> Outcome:
-    """Choose among the stable points. `held` is the point where nothing is learned, if an uninformed start stays there; `exact` that of
-    no error, if there is noise and it attracts nevertheless."""
-    stable = held + [point for point in inner if point.stable] + exact
+def _outcome(problem: Problem, held: list[FixedPoint], inner: tuple[FixedPoint, ...]) -> Outcome:
+    """Choose among the stable points. `held` is the point where nothing is learned, if an uninformed start stays there."""
+    stable = held + [point for point in inner if point.stable]
     noiseless = bool(problem.channel.noiseless)
     possible = float(problem.pi) > pi_star(problem)
     # Without noise, exact recovery lies at the end of the curve; it attracts, and wins, above the counting bound.

@@ -31,6 +31,8 @@ _TABLE_PANELS, _TABLE_NODES = 20, 12
 _LOG_RANGE = -float(np.log(_SMALLEST_V))
 # Stands for V = 0, in units of Q.
 _LEAST_V = 1e-20
+# The least equivalent noise, in units of Q: so every curve of fixed points ends. One that could vanish is a matter of closed forms.
+_LEAST_NOISE = 1e-20
 # Distance, in units of a table panel, over which the power law at the lower end is read off.
 _SLOPE_STEP = 0.1
 # Halvings of log V when e is wanted at a given ratio: beyond float64.
@@ -123,7 +125,7 @@ def read_table(table: ChannelTable, V: Any, power: Any) -> ChannelAverages:
     V = jnp.maximum(V, _LEAST_V * power)
     log_share = jnp.log(V / power)
     level = jnp.exp(_interpolate(table.log_level, log_share))
-    return ChannelAverages(jnp.maximum(level - V, 0.0), _interpolate(table.free_entropy, log_share))
+    return ChannelAverages(jnp.maximum(level - V, _LEAST_NOISE * power), _interpolate(table.free_entropy, log_share))
 
 
 def _interpolate(coefficients: Any, log_share: Any) -> Any:
