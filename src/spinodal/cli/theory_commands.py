@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import check, check_count, check_positive
-from ..figures import theory as figures
 from ..model.model import Problem
 from ..model.sampling import sample as draw
 from ..pair import Pair
@@ -87,6 +86,8 @@ def diagram(*, alpha: str, rho: str, eta: str, delta: str, observed: str, out: s
     directory = output.writable_directory("out", out)
     with output.progress_bar("spinodals") as progress:
         dataset = phase_diagram(problem, rho=densities, eta=etas, progress=progress)
+    from ..figures import theory as figures  # it imports Matplotlib, which other commands do without
+
     paths = output.save_figure(figures.phase_diagram_figure(dataset), directory, "diagram")
     output.report_files(paths + output.save_dataset(dataset, directory, "diagram"), as_json)
 
@@ -99,6 +100,8 @@ def curve(*, alpha: str, rho: str, pi: str, eta: str, delta: str, observed: str,
     directory = output.writable_directory("out", out)
     with output.progress_bar("errors") as progress:
         dataset = error_curves(problem, eta=etas, pi=signals, progress=progress)
+    from ..figures import theory as figures  # it imports Matplotlib, which other commands do without
+
     paths = output.save_figure(figures.error_curves_figure(dataset), directory, "curve")
     output.report_files(paths + output.save_dataset(dataset, directory, "curve"), as_json)
 

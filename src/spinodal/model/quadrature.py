@@ -26,10 +26,10 @@ _UNIT_PANELS = 13
 _TAIL_PANELS = 24
 # Panels graded into the midpoint of two landmarks: widths 2^-6 ... 2^3.
 _MIDDLE_PANELS = np.concatenate([[0.0], 2.0 ** np.arange(-6, 4)])
-# Points evaluated together: large enough for several cores, small enough to stay in cache.
-_BATCH = 256
-# Numbers of points that a compiled evaluation takes; a request is padded to the next one, and the largest is repeated.
-_PADDED = (32, 512, 4096)
+# Points evaluated together: few enough to stay in cache.
+_TOGETHER = 64
+# Points that a compiled evaluation takes: one size, so that every function is compiled once. It stops after those that are wanted.
+_POINTS = 512
 
 
 def nodes_and_weights(support: Support, a: Any) -> tuple[Any, Any]:
@@ -87,29 +87,36 @@ def _averages_at(prior_and_support: tuple[Prior, Support], a: Any) -> Averages:
 
 
 def evaluate(function: Callable[..., Any], batch: Any, index: np.ndarray, *points: np.ndarray) -> Any:
-    """function(batch[index[k]], points[0][k], ...) for every k, in chunks of bounded memory, as NumPy float64.
-
-    The leaves of `batch` have a leading axis.
-    """
+    """function(batch[index[k]], points[0][k], ...) for every k, as NumPy float64. The leaves of `batch` have a leading axis."""
     leaves, structure = jax.tree.flatten(batch)
     leaves = [np.asarray(leaf, dtype=float) for leaf in leaves]
     points = tuple(np.asarray(values, dtype=float) for values in points)
-    largest = _PADDED[-1]
+    parts = []
     with jax.enable_x64(True):
-        parts = []
-        for start in range(0, max(index.size, 1), largest):
-            chunk = slice(start, start + largest)
-            chosen = index[chunk]
-            size = next(size for size in _PADDED if size >= chosen.size)
-            pad = size - chosen.size
-            packed = [np.pad(values[chunk], (0, pad), mode="edge") if chosen.size else np.ones(size) for values in points]
-            chosen = np.pad(chosen, (0, pad), mode="edge") if chosen.size else np.zeros(size, int)
-            members = jax.tree.unflatten(structure, [leaf[chosen] for leaf in leaves])
-            out = _mapped(function, members, packed)
-            parts.append(jax.tree.map(lambda value, pad=pad: np.asarray(value)[: value.shape[0] - pad], out))
-    return jax.tree.map(lambda *values: np.concatenate(values)[: index.size], *parts)
+        for start in range(0, max(index.size, 1), _POINTS):
+            chosen = index[start : start + _POINTS]
+            wanted = -(-chosen.size // _TOGETHER)
+            # What fills the last group is computed and dropped, so it must be harmless: the first problem at 1.
+            rows = np.concatenate([chosen, np.zeros(_POINTS - chosen.size, int)])
+            filled = [np.concatenate([values[start : start + _POINTS], np.ones(_POINTS - chosen.size)]) for values in points]
+            members = jax.tree.unflatten(structure, [leaf[rows] for leaf in leaves])
+            out = _mapped(function, (members, *filled), wanted)
+            parts.append(jax.tree.map(lambda value, size=chosen.size: np.asarray(value)[:size].copy(), out))
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *values: np.concatenate(values), *parts)
 
 
 @partial(jax.jit, static_argnums=0)
-def _mapped(function: Callable[..., Any], members: Any, points: list[Any]) -> Any:
-    return jax.lax.map(lambda item: function(item[0], *item[1]), (members, points), batch_size=_BATCH)
+def _mapped(function: Callable[..., Any], arguments: tuple[Any, ...], wanted: Any) -> Any:
+    """The function over the leading axis, in groups, of which only the first ones are wanted."""
+    together = jax.jit(jax.vmap(function))  # traced once, for its shapes and for its values
+
+    def group(k: Any) -> Any:
+        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * _TOGETHER, _TOGETHER), arguments)
+
+    def fill(k: Any, out: Any) -> Any:
+        return jax.tree.map(lambda whole, part: whole.at[k].set(part), out, together(*group(k)))
+
+    shapes = jax.eval_shape(together, *group(0))
+    empty = jax.tree.map(lambda leaf: jnp.zeros((_POINTS // _TOGETHER, *leaf.shape), leaf.dtype), shapes)
+    filled = jax.lax.fori_loop(0, wanted, fill, empty)
+    return jax.tree.map(lambda leaf: leaf.reshape(_POINTS, *leaf.shape[2:]), filled)

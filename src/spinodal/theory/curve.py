@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import elementwise
 
 from ..errors import InputError, check
 from ..model.knowledge import Classes
 from ..model.model import Problem
 from ..model.priors import Gaussian
 from ..model.quadrature import message_averages
-from .setup import Batch, Setup, is_known, least_noise
+from .roots import find_root
+from .setup import Batch, Setup, is_known
 
 # The grid in A: from where responses are linear to beyond any fold, in units of 1/E[X^2].
 _LOWEST_SNR, _HIGHEST_SNR = 1e-7, 1e16
@@ -34,7 +34,7 @@ _GRID_POINTS = 512
 # With noise no fixed point lies above A = eps alpha Var[F]/(least equivalent noise); the grid passes it by this factor.
 _BEYOND_LAST = 10.0
 # Accuracy of roots and extrema in log A.
-_ROOT_TOLERANCE = 1e-14
+ROOT_TOLERANCE = 1e-14
 # m_F is looked for between these, in units of 1/E[F^2], when the prior of F has no closed form.
 _LOWEST_INVERSE, _HIGHEST_INVERSE = 1e-12, 1e20
 # An error this close to that without data, relative, needs no message.
@@ -83,28 +83,42 @@ def over_classes(s: Setup, average: Callable[[Any], Any]) -> Any:
     return jnp.sum(jnp.where(known, 0.0, s.classes.share * values))
 
 
-def matrix_error(s: Setup, A: Any) -> Any:
-    """The error on F that pi signals leave at A: equals the curve's mse_F at a fixed point, without its cancellation."""
+class PointAtPi(NamedTuple):
+    """A point of the curve, the error on F that pi signals leave there, and how far pi is from that of the point.
+
+    At a fixed point `mse_F` equals the curve's, without its cancellation, and `shortfall` is zero.
+    """
+
+    point: CurvePoint
+    mse_F: Any
+    shortfall: Any
+
+
+def point_at_pi(s: Setup, A: Any) -> PointAtPi:
+    """A point of the curve seen from the problem's own pi."""
     point = curve_point(s, A)
-    return matrix_mmse(s, s.observed * s.pi * point.overlap_X / point.variance)
-
-
-def shortfall(s: Setup, A: Any) -> Any:
-    """Zero at the fixed points; positive where pi is less than pi(A), negative where it is more."""
-    return shortfall_at(s, *curve_point(s, A))
+    reached = matrix_mmse(s, s.observed * s.pi * point.overlap_X / point.variance)
+    return PointAtPi(point, reached, _shortfall(s, A, reached, point.mse_F))
 
 
 def shortfall_at(s: Setup, A: Any, mse_X: Any, mse_F: Any, overlap_X: Any, overlap_F: Any, variance: Any) -> Any:
-    """The relative excess of the error on F that pi signals leave over the error that A allows: no inversion is needed."""
-    reached = matrix_mmse(s, s.observed * s.pi * overlap_X / variance)
+    """The shortfall at a point of the curve that is known already."""
+    return _shortfall(s, A, matrix_mmse(s, s.observed * s.pi * overlap_X / variance), mse_F)
+
+
+def _shortfall(s: Setup, A: Any, reached: Any, allowed: Any) -> Any:
+    """The relative excess of the error on F that pi signals leave over the error that A allows: no inversion is needed.
+
+    Zero at the fixed points; positive where pi is less than pi(A), negative where it is more.
+    """
     scale = jnp.maximum(reached, jnp.where(is_known(s.classes), s.power.F / (1 + A), _SMALLEST))
-    return (reached - mse_F) / scale
+    return (reached - allowed) / scale
 
 
 def snr_grid(batch: Batch) -> np.ndarray:
     """The grid in A of each problem: (problems, points), logarithmic."""
     s = batch.setup
-    least = np.broadcast_to(batch.each(least_noise), (batch.size,))
+    least = batch.least_noise
     with np.errstate(divide="ignore"):
         last = np.where(least > 0, _BEYOND_LAST * s.observed * s.alpha / least * s.power.F, _HIGHEST_SNR / s.power.X)
     low, high = np.log(_LOWEST_SNR / s.power.X), np.log(np.maximum(last, 1 / s.power.X))
@@ -122,7 +136,7 @@ def curve_table(batch: Batch, grid: np.ndarray) -> CurvePoint:
 
 def pi_of(batch: Batch, index: np.ndarray, A: np.ndarray) -> np.ndarray:
     """pi(A) for flat arrays of problems and A: infinite where no pi is enough, not positive where F' alone does better."""
-    return pi_at(batch, index, batch(curve_point, index, A))
+    return pi_at(batch, index, batch(point_at_pi, index, A).point)
 
 
 def pi_at(batch: Batch, index: np.ndarray, point: CurvePoint) -> np.ndarray:
@@ -157,22 +171,13 @@ def _invert_matrix_mmse(batch: Batch, index: np.ndarray, mse: np.ndarray) -> np.
     low, high = np.log(_LOWEST_INVERSE / variance), np.log(_HIGHEST_INVERSE / variance)
     inside = mse < most * (1 - _NO_MESSAGE)
     target = np.where(inside, mse, most / 2)
-    root = find_root(lambda x, i, t: batch(_log_excess, i, x, t), low, high, index, target)
+    root = find_root(lambda x, i, t: batch(_log_excess, i, x, t), low, high, index, target, absolute=ROOT_TOLERANCE)
     return np.where(inside, np.exp(root), 0.0)
 
 
-def find_root(function: Any, low: np.ndarray, high: np.ndarray, *args: np.ndarray) -> np.ndarray:
-    """Roots of flat, elementwise problems by Chandrupatla's method; NaN where the ends have one sign."""
-    if np.size(low) == 0:
-        return np.zeros(0)
-    args = tuple(np.asarray(arg) for arg in args)
-
-    def flat(x: np.ndarray, *extra: np.ndarray) -> np.ndarray:
-        return function(x.ravel(), extra[0].ravel().astype(int), *(e.ravel() for e in extra[1:])).reshape(x.shape)
-
-    tolerances = {"xatol": _ROOT_TOLERANCE, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
-    found = elementwise.find_root(flat, (low, high), args=args, tolerances=tolerances, maxiter=200)
-    return np.where(found.status == -1, np.nan, found.x)  # -1: the ends don't bracket a root
+def solve_for_A(batch: Batch, low: np.ndarray, high: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """log A of fixed points between `low` and `high`; NaN where there is none."""
+    return find_root(lambda x, i: batch(point_at_pi, i, np.exp(x)).shortfall, low, high, index, absolute=ROOT_TOLERANCE)
 
 
 class Crossings(NamedTuple):
@@ -194,9 +199,9 @@ def crossings(batch: Batch, table: CurvePoint | None = None) -> Crossings:
     table = curve_table(batch, grid) if table is None else table
     above = batch(shortfall_at, owner, *table).reshape(grid.shape) > 0
     row, column = np.nonzero(above[:, 1:] != above[:, :-1])
-    log_A = find_root(lambda x, i: batch(shortfall, i, np.exp(x)), np.log(grid[row, column]), np.log(grid[row, column + 1]), row)
-    point = batch(curve_point, row, np.exp(log_A))._replace(mse_F=batch(matrix_error, row, np.exp(log_A)))
-    return Crossings(row, point, above[row, column + 1], above[:, 0])
+    log_A = solve_for_A(batch, np.log(grid[row, column]), np.log(grid[row, column + 1]), row)
+    found = batch(point_at_pi, row, np.exp(log_A))
+    return Crossings(row, found.point._replace(mse_F=found.mse_F), above[row, column + 1], above[:, 0])
 
 
 class FixedPointCurve(NamedTuple):
@@ -239,8 +244,8 @@ def fixed_point_curve(problem: Problem, snr: Any = None) -> FixedPointCurve:
         check("snr", snr, 0.0, np.inf, low_open=True, high_open=True)
         A = np.sort(np.atleast_1d(np.asarray(snr, dtype=float)))
     index = np.zeros(A.size, int)
-    point = batch(curve_point, index, A)
-    pi = pi_of(batch, index, A)
+    point = batch(point_at_pi, index, A).point
+    pi = pi_at(batch, index, point)
     step = 1e-4
     slope = pi_of(batch, index, A * (1 + step)) > pi_of(batch, index, A * (1 - step))
     keep = (pi > 0) & np.isfinite(pi)

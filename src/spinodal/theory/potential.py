@@ -14,7 +14,8 @@ from ..model.priors import GaussBernoulli, Gaussian
 from ..model.priors.base import Support
 from ..model.quadrature import message_averages, nodes_and_weights
 from ..pair import Pair
-from .curve import find_root, matrix_mmse, over_classes
+from .curve import ROOT_TOLERANCE, matrix_mmse, over_classes
+from .roots import find_root
 from .setup import Batch, Setup, channel_averages
 
 # Where a standard normal integral is cut.
@@ -149,7 +150,7 @@ def effective_potential(problem: Problem, mse_X: Any) -> tuple[np.ndarray, np.nd
         D = np.zeros(E.size)
     else:
         low, high = np.full(E.size, np.log(most * _LEAST_ERROR)), np.full(E.size, np.log(most))
-        root = find_root(lambda x, i, e: batch(_matrix_excess, i, x, e), low, high, index, E)
+        root = find_root(lambda x, i, e: batch(_matrix_excess, i, x, e), low, high, index, E, absolute=ROOT_TOLERANCE)
         # No root: the error is 0 if it is less than the least, else what it is without data.
         unsolved = np.where(batch(_matrix_excess, index, low, E) > 0, most, 0.0)
         D = np.where(np.isnan(root), unsolved, np.exp(root))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -64,11 +65,6 @@ def channel_averages(s: Setup, V: Any) -> ChannelAverages:
     return s.channel.averages_at(V, s.power.F * s.power.X, s.table)
 
 
-def least_noise(s: Setup) -> Any:
-    """The equivalent noise once everything is known: no signal-to-noise ratio passes what it allows."""
-    return channel_averages(s, 0.0).equivalent_noise
-
-
 def is_known(classes: Classes) -> Any:
     """Whether every entry of F is known exactly; for NumPy and JAX alike."""
     return ((classes.snr == np.inf) | (classes.share == 0)).all(axis=-1)
@@ -101,6 +97,10 @@ def _pad_classes(classes: Classes, length: int) -> Classes:
     return Classes(np.pad(classes.snr, (0, more), mode="edge"), np.pad(classes.share, (0, more)))
 
 
+def _least_noise(s: Setup) -> Any:
+    return channel_averages(s, 0.0).equivalent_noise
+
+
 class Batch:
     """Problems side by side, and functions of (problem, point) evaluated over them."""
 
@@ -112,6 +112,15 @@ class Batch:
     def noiseless(self) -> np.ndarray:
         """Whether y is z itself, for each problem."""
         return np.broadcast_to(self.setup.channel.noiseless, (self.size,))
+
+    @cached_property
+    def least_noise(self) -> np.ndarray:
+        """The equivalent noise once everything is known, for each problem: no signal-to-noise ratio passes what it allows."""
+        if self.setup.table is None:
+            noise = self.setup.channel.noise_at_ratio(np.inf, self.setup.power.F * self.setup.power.X, None)
+        else:
+            noise = self.each(_least_noise)
+        return np.broadcast_to(noise, (self.size,))
 
     def at(self, rows: np.ndarray, pi: np.ndarray) -> Batch:
         """Some of the problems (repeats allowed), each at a pi of its own."""

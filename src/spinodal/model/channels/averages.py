@@ -62,7 +62,7 @@ _NORMALISED = 1e-3
 
 
 class ChannelAverages(NamedTuple):
-    """The equivalent noise e (the variance of the Gaussian noise that would tell as much) and the free entropy E[log Z] + log sqrt(2 pi)."""
+    """The equivalent noise e, the variance of the Gaussian noise that would tell as much; the free entropy E[log Z] + log sqrt(2 pi)."""
 
     equivalent_noise: Any
     free_entropy: Any
