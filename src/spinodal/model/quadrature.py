@@ -8,6 +8,7 @@ priors change their mind. All integrands are positive and nothing cancels, which
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -87,36 +88,45 @@ def _averages_at(prior_and_support: tuple[Prior, Support], a: Any) -> Averages:
 
 
 def evaluate(function: Callable[..., Any], batch: Any, index: np.ndarray, *points: np.ndarray) -> Any:
-    """function(batch[index[k]], points[0][k], ...) for every k, as NumPy float64. The leaves of `batch` have a leading axis."""
+    """function(batch[index[k]], points[0][k], ...) for every k, as NumPy float64. The leaves of `batch` have a leading axis.
+
+    The function takes and gives numbers, or trees of them. All that belongs to one k is packed into a row: JAX then handles one array.
+    """
     leaves, structure = jax.tree.flatten(batch)
     leaves = [np.asarray(leaf, dtype=float) for leaf in leaves]
-    points = tuple(np.asarray(values, dtype=float) for values in points)
+    shapes = tuple(leaf.shape[1:] for leaf in leaves)
+    members = np.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
+    values = np.array(points, dtype=float).reshape(len(points), index.size).T
     parts = []
     with jax.enable_x64(True):
         for start in range(0, max(index.size, 1), _POINTS):
-            chosen = index[start : start + _POINTS]
-            wanted = -(-chosen.size // _TOGETHER)
+            chosen = slice(start, start + _POINTS)
+            rows = np.concatenate([members[index[chosen]], values[chosen]], axis=1)
             # What fills the last group is computed and dropped, so it must be harmless: the first problem at 1.
-            rows = np.concatenate([chosen, np.zeros(_POINTS - chosen.size, int)])
-            filled = [np.concatenate([values[start : start + _POINTS], np.ones(_POINTS - chosen.size)]) for values in points]
-            members = jax.tree.unflatten(structure, [leaf[rows] for leaf in leaves])
-            out = _mapped(function, (members, *filled), wanted)
-            parts.append(jax.tree.map(lambda value, size=chosen.size: np.asarray(value)[:size].copy(), out))
-    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *values: np.concatenate(values), *parts)
+            filler = np.concatenate([members[0], np.ones(len(points))])
+            packed = np.concatenate([rows, np.broadcast_to(filler, (_POINTS - len(rows), filler.size))])
+            out = _mapped(function, structure, shapes, packed, math.ceil(len(rows) / _TOGETHER))
+            parts.append(jax.tree.map(lambda value, size=rows.shape[0]: np.asarray(value)[:size].copy(), out))
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
 
 
-@partial(jax.jit, static_argnums=0)
-def _mapped(function: Callable[..., Any], arguments: tuple[Any, ...], wanted: Any) -> Any:
-    """The function over the leading axis, in groups, of which only the first ones are wanted."""
-    together = jax.jit(jax.vmap(function))  # traced once, for its shapes and for its values
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _mapped(function: Callable[..., Any], structure: Any, shapes: tuple[tuple[int, ...], ...], packed: Any, wanted: Any) -> Any:
+    """The function over the rows, in groups, of which only the first ones are wanted."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
 
-    def group(k: Any) -> Any:
-        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * _TOGETHER, _TOGETHER), arguments)
+    def of_row(row: Any) -> Any:
+        parts = jax.lax.split(row, [*sizes, *[1] * (row.size - sum(sizes))])
+        leaves = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=False)]
+        return function(jax.tree.unflatten(structure, leaves), *(part.reshape(()) for part in parts[len(shapes) :]))
+
+    together = jax.jit(jax.vmap(of_row))  # traced once, for its shapes and for its values
+    groups = packed.reshape(-1, _TOGETHER, packed.shape[1])
 
     def fill(k: Any, out: Any) -> Any:
-        return jax.tree.map(lambda whole, part: whole.at[k].set(part), out, together(*group(k)))
+        part = together(jax.lax.dynamic_index_in_dim(groups, k, keepdims=False))
+        return jax.tree.map(lambda whole, piece: jax.lax.dynamic_update_index_in_dim(whole, piece, k, 0), out, part)
 
-    shapes = jax.eval_shape(together, *group(0))
-    empty = jax.tree.map(lambda leaf: jnp.zeros((_POINTS // _TOGETHER, *leaf.shape), leaf.dtype), shapes)
-    filled = jax.lax.fori_loop(0, wanted, fill, empty)
-    return jax.tree.map(lambda leaf: leaf.reshape(_POINTS, *leaf.shape[2:]), filled)
+    each = jax.eval_shape(together, jax.ShapeDtypeStruct(groups.shape[1:], groups.dtype))
+    empty = jax.tree.map(lambda leaf: jnp.zeros((groups.shape[0], _TOGETHER), leaf.dtype), each)
+    return jax.tree.map(jnp.ravel, jax.lax.fori_loop(0, wanted, fill, empty))

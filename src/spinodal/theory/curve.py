@@ -118,7 +118,8 @@ def _shortfall(s: Setup, A: Any, reached: Any, allowed: Any) -> Any:
 def snr_grid(batch: Batch) -> np.ndarray:
     """The grid in A of each problem: (problems, points), logarithmic."""
     s = batch.setup
-    least = batch.least_noise
+    # Once all is known: no signal-to-noise ratio passes what this noise allows.
+    least = batch.noise_at_ratio(np.inf)
     with np.errstate(divide="ignore"):
         last = np.where(least > 0, _BEYOND_LAST * s.observed * s.alpha / least * s.power.F, _HIGHEST_SNR / s.power.X)
     low, high = np.log(_LOWEST_SNR / s.power.X), np.log(np.maximum(last, 1 / s.power.X))
@@ -127,11 +128,21 @@ def snr_grid(batch: Batch) -> np.ndarray:
 
 def curve_table(batch: Batch, grid: np.ndarray) -> CurvePoint:
     """The curve on the grid, flat. It depends neither on what is known of F nor on pi, so problems that differ in those share it."""
+    first, member = _alike(batch)
+    if first.size == batch.size:
+        # Nothing to share: a function that other places need too saves a compilation.
+        points = batch.table(point_at_pi, grid).point
+    else:
+        points = jax.tree.map(lambda leaf: leaf[member], batch.at(first, np.ones(first.size)).table(curve_point, grid[first]))
+    return jax.tree.map(np.ravel, points)
+
+
+def _alike(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """Problems that share a curve: the first of each kind, and to which of these each problem belongs."""
     shared = batch.setup._replace(classes=None, pi=None)
     parameters = np.concatenate([np.reshape(leaf, (batch.size, -1)) for leaf in jax.tree.leaves(shared)], axis=1)
     _, first, member = np.unique(parameters, axis=0, return_index=True, return_inverse=True)
-    once = batch.at(first, np.ones(first.size)).table(curve_point, grid[first])
-    return jax.tree.map(lambda leaf: leaf[member.ravel()].ravel(), once)
+    return first, member.ravel()
 
 
 def pi_of(batch: Batch, index: np.ndarray, A: np.ndarray) -> np.ndarray:
@@ -195,9 +206,11 @@ def crossings(batch: Batch, table: CurvePoint | None = None) -> Crossings:
     `table` is the curve on the grid, if it is known already.
     """
     grid = snr_grid(batch)
-    owner = np.repeat(np.arange(batch.size), grid.shape[1])
-    table = curve_table(batch, grid) if table is None else table
-    above = batch(shortfall_at, owner, *table).reshape(grid.shape) > 0
+    if table is None and _alike(batch)[0].size == batch.size:
+        above = batch.table(point_at_pi, grid).shortfall > 0
+    else:
+        owner = np.repeat(np.arange(batch.size), grid.shape[1])
+        above = batch(shortfall_at, owner, *(table or curve_table(batch, grid))).reshape(grid.shape) > 0
     row, column = np.nonzero(above[:, 1:] != above[:, :-1])
     log_A = solve_for_A(batch, np.log(grid[row, column]), np.log(grid[row, column + 1]), row)
     found = batch(point_at_pi, row, np.exp(log_A))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ from ..model.model import Problem
 from .curve import CurvePoint, crossings, curve_table, pi_at, pi_of, point_at_pi, snr_grid, solve_for_A
 from .potential import potential_at
 from .roots import find_minimum, find_root
-from .setup import Batch, Setup, channel_averages, is_known
+from .setup import Batch, is_known
 
 # A dip of pi(A) shallower than this, relative, is rounding, not a fold.
 _SHALLOWEST_FOLD = 1e-9
@@ -116,12 +116,7 @@ def _origin_pi(batch: Batch) -> np.ndarray:
     """pi(A -> 0) for centred priors and eta = inf: where the point of no learning becomes unstable."""
     s = batch.setup
     power = s.power.F * s.power.X
-    return (batch.each(_noise_at_first) + power) ** 2 / (s.observed**2 * s.alpha * power**2)
-
-
-def _noise_at_first(s: Setup) -> Any:
-    """The equivalent noise where nothing of z is explained."""
-    return channel_averages(s, s.power.F * s.power.X).equivalent_noise
+    return (batch.noise_at_ratio(0.0) + power) ** 2 / (s.observed**2 * s.alpha * power**2)
 
 
 def _refine(batch: Batch, grid: np.ndarray, at: np.ndarray, wanted: np.ndarray, sign: float) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -97,8 +96,8 @@ def _pad_classes(classes: Classes, length: int) -> Classes:
     return Classes(np.pad(classes.snr, (0, more), mode="edge"), np.pad(classes.share, (0, more)))
 
 
-def _least_noise(s: Setup) -> Any:
-    return channel_averages(s, 0.0).equivalent_noise
+def _noise_at_ratio(s: Setup, ratio: Any) -> Any:
+    return s.channel.noise_at_ratio(ratio, s.power.F * s.power.X, s.table)
 
 
 class Batch:
@@ -113,13 +112,13 @@ class Batch:
         """Whether y is z itself, for each problem."""
         return np.broadcast_to(self.setup.channel.noiseless, (self.size,))
 
-    @cached_property
-    def least_noise(self) -> np.ndarray:
-        """The equivalent noise once everything is known, for each problem: no signal-to-noise ratio passes what it allows."""
-        if self.setup.table is None:
-            noise = self.setup.channel.noise_at_ratio(np.inf, self.setup.power.F * self.setup.power.X, None)
+    def noise_at_ratio(self, ratio: float) -> np.ndarray:
+        """The equivalent noise of each problem where the explained part of z is `ratio` times V: 0 at the start, inf once all is known."""
+        s = self.setup
+        if s.table is None:
+            noise = s.channel.noise_at_ratio(ratio, s.power.F * s.power.X, None)
         else:
-            noise = self.each(_least_noise)
+            noise = self(_noise_at_ratio, np.arange(self.size), np.full(self.size, ratio))
         return np.broadcast_to(noise, (self.size,))
 
     def at(self, rows: np.ndarray, pi: np.ndarray) -> Batch:
