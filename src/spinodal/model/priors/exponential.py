@@ -22,8 +22,9 @@ _SMALLEST = -708.0
 
 def exp(x: Any) -> Any:
     """exp(x) to rounding, for x below 709; never less than the smallest normal number."""
-    double = jnp.result_type(x) == np.float64
-    return _by_multiplication(x) if double and jax.default_backend() == "cpu" else jnp.exp(x)
+    if jnp.result_type(x) != np.float64:
+        return jnp.exp(x)
+    return jax.lax.platform_dependent(jnp.asarray(x), cpu=_by_multiplication, default=jnp.exp)
 
 
 @jax.custom_jvp
