@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..model.knowledge import Classes
 from ..model.model import Problem
 from ..model.priors import Gaussian, Prior
 from ..pair import Pair
@@ -73,7 +74,9 @@ def _diagram(state: State) -> Diagram:
     base, bounds = _batch(axis, state.x, state.f)
     shape = (len(across),)
     alpha = np.full(shape, state.alpha) if axis == "rho" else np.array(across)
-    batch = Batch([], stacked=base.setup._replace(alpha=alpha, noise=np.full(shape, state.delta), side_snr=np.full(shape, 1 / state.eta)))
+    channel = base.setup.channel.replace(variance=np.full(shape, state.delta))
+    classes = Classes(np.full((*shape, 1), 1 / state.eta), np.ones((*shape, 1)))
+    batch = Batch([], stacked=base.setup._replace(alpha=alpha, channel=channel, classes=classes))
     bound = np.array([pi_star(problem.replace(alpha=float(a))) for problem, a in zip(bounds, alpha, strict=True)])
     return Diagram(axis, np.array(across), bound, transitions(batch, bound))
 

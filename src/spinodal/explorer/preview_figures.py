@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..theory.curve import CurvePoint, curve_point, curve_table, find_root, matrix_mmse, pi_at, snr_grid
+from ..theory.curve import ROOT_TOLERANCE, CurvePoint, curve_point, curve_table, matrix_mmse, pi_at, snr_grid
 from ..theory.potential import potential_at
+from ..theory.roots import find_root
 from ..theory.setup import Batch, Setup
 
 # A dip of pi(A) shallower than this, relative, is not a fold.
@@ -40,7 +41,7 @@ def transitions(batch: Batch, bound: np.ndarray) -> Transitions:
     owner = np.repeat(np.arange(batch.size), shape[1])
     table = jax.tree.map(np.ravel, table)
     flat = pi_at(batch, owner, table)
-    noisy = batch.setup.noise > 0
+    noisy = ~batch.noiseless
     phi = np.full(flat.shape, np.nan)
     wanted = np.flatnonzero(np.isfinite(flat) & (flat > 0) & noisy[owner])
     if wanted.size:
@@ -65,7 +66,7 @@ def _with_approaches(batch: Batch, grid: np.ndarray) -> CurvePoint:
     low, high = np.log(grid[row, column]), np.log(grid[row, column + 1])
     at_end = ends[row, column]
     target = np.where(at_end, 0.0, alone[row, 0])
-    place = find_root(lambda x, i, t: batch(_mse_F, i, np.exp(x)) - t, low, high, row, target)
+    place = find_root(lambda x, i, t: batch(_mse_F, i, np.exp(x)) - t, low, high, row, target, absolute=ROOT_TOLERANCE)
     side = np.where(at_end, low, high)
     nth = np.arange(row.size) - np.searchsorted(row, row)
     kept = nth < _PLACES

@@ -8,6 +8,7 @@ priors change their mind. All integrands are positive and nothing cancels, which
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -26,10 +27,10 @@ _UNIT_PANELS = 13
 _TAIL_PANELS = 24
 # Panels graded into the midpoint of two landmarks: widths 2^-6 ... 2^3.
 _MIDDLE_PANELS = np.concatenate([[0.0], 2.0 ** np.arange(-6, 4)])
-# Points evaluated together: large enough for several cores, small enough to stay in cache.
-_BATCH = 256
-# Numbers of points that a compiled evaluation takes; a request is padded to the next one, and the largest is repeated.
-_PADDED = (32, 512, 4096)
+# Points evaluated together: few enough to stay in cache.
+_TOGETHER = 64
+# Points that a compiled evaluation takes: one size, so that every function is compiled once. It stops after those that are wanted.
+_POINTS = 512
 
 
 def nodes_and_weights(support: Support, a: Any) -> tuple[Any, Any]:
@@ -87,29 +88,45 @@ def _averages_at(prior_and_support: tuple[Prior, Support], a: Any) -> Averages:
 
 
 def evaluate(function: Callable[..., Any], batch: Any, index: np.ndarray, *points: np.ndarray) -> Any:
-    """function(batch[index[k]], points[0][k], ...) for every k, in chunks of bounded memory, as NumPy float64.
+    """function(batch[index[k]], points[0][k], ...) for every k, as NumPy float64. The leaves of `batch` have a leading axis.
 
-    The leaves of `batch` have a leading axis.
+    The function takes and gives numbers, or trees of them. All that belongs to one k is packed into a row: JAX then handles one array.
     """
     leaves, structure = jax.tree.flatten(batch)
     leaves = [np.asarray(leaf, dtype=float) for leaf in leaves]
-    points = tuple(np.asarray(values, dtype=float) for values in points)
-    largest = _PADDED[-1]
+    shapes = tuple(leaf.shape[1:] for leaf in leaves)
+    members = np.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
+    values = np.array(points, dtype=float).reshape(len(points), index.size).T
+    parts = []
     with jax.enable_x64(True):
-        parts = []
-        for start in range(0, max(index.size, 1), largest):
-            chunk = slice(start, start + largest)
-            chosen = index[chunk]
-            size = next(size for size in _PADDED if size >= chosen.size)
-            pad = size - chosen.size
-            packed = [np.pad(values[chunk], (0, pad), mode="edge") if chosen.size else np.ones(size) for values in points]
-            chosen = np.pad(chosen, (0, pad), mode="edge") if chosen.size else np.zeros(size, int)
-            members = jax.tree.unflatten(structure, [leaf[chosen] for leaf in leaves])
-            out = _mapped(function, members, packed)
-            parts.append(jax.tree.map(lambda value, pad=pad: np.asarray(value)[: value.shape[0] - pad], out))
-    return jax.tree.map(lambda *values: np.concatenate(values)[: index.size], *parts)
+        for start in range(0, max(index.size, 1), _POINTS):
+            chosen = slice(start, start + _POINTS)
+            rows = np.concatenate([members[index[chosen]], values[chosen]], axis=1)
+            # What fills the last group is computed and dropped, so it must be harmless: the first problem at 1.
+            filler = np.concatenate([members[0], np.ones(len(points))])
+            packed = np.concatenate([rows, np.broadcast_to(filler, (_POINTS - len(rows), filler.size))])
+            out = _mapped(function, structure, shapes, packed, math.ceil(len(rows) / _TOGETHER))
+            parts.append(jax.tree.map(lambda value, size=rows.shape[0]: np.asarray(value)[:size].copy(), out))
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *pieces: np.concatenate(pieces), *parts)
 
 
-@partial(jax.jit, static_argnums=0)
-def _mapped(function: Callable[..., Any], members: Any, points: list[Any]) -> Any:
-    return jax.lax.map(lambda item: function(item[0], *item[1]), (members, points), batch_size=_BATCH)
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _mapped(function: Callable[..., Any], structure: Any, shapes: tuple[tuple[int, ...], ...], packed: Any, wanted: Any) -> Any:
+    """The function over the rows, in groups, of which only the first ones are wanted."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+
+    def of_row(row: Any) -> Any:
+        parts = jax.lax.split(row, [*sizes, *[1] * (row.size - sum(sizes))])
+        leaves = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=False)]
+        return function(jax.tree.unflatten(structure, leaves), *(part.reshape(()) for part in parts[len(shapes) :]))
+
+    together = jax.jit(jax.vmap(of_row))  # traced once, for its shapes and for its values
+    groups = packed.reshape(-1, _TOGETHER, packed.shape[1])
+
+    def fill(k: Any, out: Any) -> Any:
+        part = together(jax.lax.dynamic_index_in_dim(groups, k, keepdims=False))
+        return jax.tree.map(lambda whole, piece: jax.lax.dynamic_update_index_in_dim(whole, piece, k, 0), out, part)
+
+    each = jax.eval_shape(together, jax.ShapeDtypeStruct(groups.shape[1:], groups.dtype))
+    empty = jax.tree.map(lambda leaf: jnp.zeros((groups.shape[0], _TOGETHER), leaf.dtype), each)
+    return jax.tree.map(jnp.ravel, jax.lax.fori_loop(0, wanted, fill, empty))

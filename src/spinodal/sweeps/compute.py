@@ -11,7 +11,7 @@ import numpy as np
 
 from ..evaluation.record import draw_solve_score
 from .plan import Batch, problem_of
-from .spec import make_solver
+from .spec import around_solver, make_solver
 
 # What is kept of a record, in this order.
 RESULTS = (
@@ -74,7 +74,7 @@ def _rows(batch: Batch) -> tuple[Row, ...]:
     padded = batch.points + (batch.points[-1],) * (batch.width - len(batch.points))
     problems = [problem_of(point.numbers, batch.prior) for point in padded]
     seeds = [point.seed for point in padded]
-    options = {**batch.options, "dtype": np.dtype(batch.dtype)}
+    options = {**batch.options, **around_solver(batch.solver), "dtype": np.dtype(batch.dtype)}
     found = draw_solve_score(problems, padded[0].N, seed=seeds, solver=make_solver(batch.solver), **options).flat()
     rows = []
     for k, point in enumerate(batch.points):  # what is only padding is left out

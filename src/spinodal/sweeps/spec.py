@@ -30,12 +30,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, check_choice, check_count
-from ..inference import METHODS
+from ..inference import METHODS, Search
+from ..inference.search.learning import LEARNABLE
 from ..model import priors
 
 # Numbers of a problem that a design may vary, with the values of those that need not be given.
 AXES = ("alpha", "pi", "rho", "eta", "noise_variance", "observed_fraction")
 _DEFAULTS = {"eta": math.inf, "noise_variance": 0.0, "observed_fraction": 1.0}
+# What surrounds a solver, in its table beside its own options.
+AROUND = ("learn", "anneal", "repair")
 _TOP = ("name", "seed", "instances", "N", "batch", "dtype", "max_iterations", "tolerance", "restarts", "grid", "random", "prior", "solver")
 _INTERVAL = ("from", "to", "count", "scale")
 _PRIORS = ("Gaussian", "GaussBernoulli", "Laplace", "NonnegativeGaussBernoulli", "Rademacher")
@@ -147,8 +150,9 @@ def _solvers(given: Any) -> tuple[dict[str, Any], ...]:
             raise InputError(f"solver must be a table with a method, one of {', '.join(METHODS)}, but {table!r} was given.")
         check_choice("the method of a solver", table["method"], tuple(METHODS))
         solver = METHODS[table["method"]]
-        _known(f"the solver {table['method']}", table, ("method", *(field.name for field in fields(solver))))
+        _known(f"the solver {table['method']}", table, ("method", *AROUND, *(field.name for field in fields(solver))))
         make_solver(table)
+        around_solver(table)
     _different("solver", tables)
     return tuple(tables)
 
@@ -160,8 +164,16 @@ def _different(name: str, values: Any) -> None:
 
 def make_solver(table: dict[str, Any]) -> Any:
     """The solver that a table of the spec describes."""
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items() if name != "method"}
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items() if name not in ("method", *AROUND)}
     return METHODS[table["method"]](**options)
+
+
+def around_solver(table: dict[str, Any]) -> dict[str, Any]:
+    """The options of `solve` in such a table: what surrounds the solver, and what is learned."""
+    search = {name: table[name] for name in ("anneal", "repair") if name in table}
+    for name in table.get("learn", ()):
+        check_choice("learn", name, LEARNABLE)
+    return ({"search": Search(**search)} if search else {}) | ({"learn": tuple(table["learn"])} if "learn" in table else {})
 
 
 def _checked_prior(given: dict[str, Any]) -> tuple[str, ...]:

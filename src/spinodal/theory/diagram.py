@@ -121,9 +121,12 @@ def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int
 
 
 def _attributes(problem: Problem) -> dict[str, Any]:
+    """What a dataset says about the problem; `noise_variance` where the channel has one."""
+    variance = problem.noise_variance
     return {
         "alpha": float(problem.alpha),
-        "noise_variance": float(problem.noise_variance),
+        "channel": repr(problem.channel),
+        **({} if variance is None else {"noise_variance": float(variance)}),
         "observed_fraction": float(problem.observed_fraction),
         "prior_F": repr(problem.prior.F),
     }

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from scipy.optimize import elementwise
 
 from ..model.model import Problem
-from .curve import CurvePoint, crossings, curve_point, curve_table, find_root, pi_at, pi_of, shortfall, snr_grid
+from .curve import CurvePoint, crossings, curve_table, pi_at, pi_of, point_at_pi, snr_grid, solve_for_A
 from .potential import potential_at
-from .setup import Batch
+from .roots import find_minimum, find_root
+from .setup import Batch, is_known
 
 # A dip of pi(A) shallower than this, relative, is rounding, not a fold.
 _SHALLOWEST_FOLD = 1e-9
@@ -20,7 +20,9 @@ _SHALLOWEST_FOLD = 1e-9
 _INSIDE = 1e-9
 
 # Extrema are flat: this accuracy in log A gives pi to 1e-12.
-_EXTREMUM_TOLERANCES = {"xatol": 1e-6, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
+_EXTREMUM_TOLERANCE = 1e-6
+# Relative accuracy of the pi at which potentials are equal.
+_MAXWELL_TOLERANCE = 1e-12
 # Stands for an infinite pi where extrema are refined.
 _UNREACHABLE = 1e100
 
@@ -34,9 +36,9 @@ class Transitions(NamedTuple):
 
 
 def transitions(problems: Sequence[Problem], counting_bounds: Sequence[float], *, maxwell: bool = False) -> Transitions:
-    """All transitions in pi of problems that differ in anything but the kinds of their priors."""
+    """All transitions in pi of problems that differ in anything but the kinds of their priors and channels."""
     bound = np.asarray(counting_bounds, dtype=float)
-    known = np.array([problem.eta == 0 for problem in problems])
+    known = np.array([is_known(problem.knowledge.classes()) for problem in problems])
     out = Transitions(*(np.full(len(problems), np.nan) for _ in range(3)))
     for chosen, solve in ((np.flatnonzero(known), _known_matrix), (np.flatnonzero(~known), _folds)):
         if chosen.size:
@@ -53,7 +55,7 @@ def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions
     appears, bayes, spinodal = (np.full(batch.size, np.nan) for _ in range(3))
     for k in range(batch.size):
         own = phi[(found.owner == k) & found.stable]
-        noiseless = batch.setup.noise[k] == 0
+        noiseless = batch.noiseless[k]
         if own.size == 0 or (own.size == 1 and not noiseless):
             if noiseless:
                 appears[k] = bayes[k] = spinodal[k] = 0.0
@@ -67,12 +69,11 @@ def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions
 
 def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
     """eta > 0: the last fold of pi(A) is where AMP is released; the dip after it is where the good branch begins."""
-    s = batch.setup
     grid = snr_grid(batch)
     rows = np.arange(batch.size)
     table = curve_table(batch, grid)
     pi = pi_at(batch, np.repeat(rows, grid.shape[1]), table).reshape(grid.shape)
-    noiseless = s.noise == 0
+    noiseless = batch.noiseless
     # Beyond the last reachable A (mse_F = 0, pi = inf) the curve has ended.
     last = grid.shape[1] - 1 - np.argmax(np.isfinite(pi[:, ::-1]), axis=1)
     on_curve = np.arange(grid.shape[1]) <= last[:, None]
@@ -115,7 +116,7 @@ def _origin_pi(batch: Batch) -> np.ndarray:
     """pi(A -> 0) for centred priors and eta = inf: where the point of no learning becomes unstable."""
     s = batch.setup
     power = s.power.F * s.power.X
-    return (s.noise + power) ** 2 / (s.observed**2 * s.alpha * power**2)
+    return (batch.noise_at_ratio(0.0) + power) ** 2 / (s.observed**2 * s.alpha * power**2)
 
 
 def _refine(batch: Batch, grid: np.ndarray, at: np.ndarray, wanted: np.ndarray, sign: float) -> tuple[np.ndarray, np.ndarray]:
@@ -123,14 +124,14 @@ def _refine(batch: Batch, grid: np.ndarray, at: np.ndarray, wanted: np.ndarray, 
     log_A, value = np.log(grid[np.arange(batch.size), at]), np.full(batch.size, np.nan)
     chosen = np.flatnonzero(wanted & (at > 0) & (at < grid.shape[1] - 1))
     if chosen.size:
-        left, middle, right = (np.log(grid[chosen, at[chosen] + k]) for k in (-1, 0, 1))
+        left, right = (np.log(grid[chosen, at[chosen] + k]) for k in (-1, 1))
 
         def bounded(x: np.ndarray, i: np.ndarray) -> np.ndarray:
-            pi = pi_of(batch, i.ravel().astype(int), np.exp(x.ravel())).reshape(x.shape)
+            pi = pi_of(batch, i, np.exp(x))
             return sign * np.where(np.isfinite(pi), pi, _UNREACHABLE)
 
-        found = elementwise.find_minimum(bounded, (left, middle, right), args=(chosen,), tolerances=_EXTREMUM_TOLERANCES)
-        log_A[chosen], value[chosen] = found.x, sign * found.f_x
+        log_A[chosen], extremum = find_minimum(bounded, left, right, chosen, absolute=_EXTREMUM_TOLERANCE)
+        value[chosen] = sign * extremum
     return log_A, value
 
 
@@ -159,27 +160,26 @@ def _maxwell(
 
     def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         own = np.arange(at.size)
-        log_A = find_root(lambda x, i: at(shortfall, i, np.exp(x)), left, right, own)
+        log_A = solve_for_A(at, left, right, own)
         # No root on the lower branch: an uninformed start stays at A = 0, where nothing is learned.
         nothing = np.isnan(log_A)
-        point = at(curve_point, own, np.exp(np.where(nothing, 0.0, log_A)))
+        point = at(point_at_pi, own, np.exp(np.where(nothing, 0.0, log_A))).point
         mse_X, mse_F = np.where(nothing, at.setup.power.X, point.mse_X), np.where(nothing, at.setup.power.F, point.mse_F)
         return at(potential_at, own, mse_X, mse_F)
 
-    def gain(pi: np.ndarray, k: np.ndarray) -> np.ndarray:
-        which = k.ravel().astype(int)
-        at = batch.at(rows[which], pi.ravel())
+    def gain(pi: np.ndarray, which: np.ndarray) -> np.ndarray:
+        at = batch.at(rows[which], pi)
         bad = branch_potential(at, np.log(grid[rows[which], 0]), fold[which])
         good = branch_potential(at, dip[which], np.log(grid[rows[which], -1]))
         more = which[several[which]]
         if more.size:
-            between = batch.at(rows[more], pi.ravel()[several[which]])
+            between = batch.at(rows[more], pi[several[which]])
             known = jax.tree.map(lambda leaf: leaf[rows[more]].ravel(), table)
             bad[several[which]] = np.fmax(bad[several[which]], _best_stable(between, known, dip[more]))
-        return (good - bad).reshape(pi.shape)
+        return good - bad
 
     ends = low * (1 + _INSIDE), np.where(np.isfinite(high), high * (1 - _INSIDE), low * 1e6)
-    found = elementwise.find_root(gain, ends, args=(np.arange(rows.size),), tolerances={"xrtol": 1e-10}, maxiter=100)
+    found = find_root(gain, *ends, np.arange(rows.size), relative=_MAXWELL_TOLERANCE)
     # The good branch may be the better one as soon as it appears, or never.
     one_sided = np.where(gain(ends[0], np.arange(rows.size)) > 0, low, high)
-    return np.where(found.status == -1, one_sided, found.x)
+    return np.where(np.isnan(found), one_sided, found)

@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 def outcomes(problems: Sequence[Problem]) -> list[Outcome]:
-    """The outcome of each of many problems with priors of the same kinds, computed together."""
+    """The outcome of each of many problems with priors and channels of the same kinds, computed together."""
     batch = Batch(problems)
     found = crossings(batch)
     phi = batch(potential_at, found.owner, found.point.mse_X, found.point.mse_F)
@@ -67,7 +67,7 @@ def outcomes(problems: Sequence[Problem]) -> list[Outcome]:
 def _outcome(problem: Problem, held: list[FixedPoint], inner: tuple[FixedPoint, ...]) -> Outcome:
     """Choose among the stable points. `held` is the point where nothing is learned, if an uninformed start stays there."""
     stable = held + [point for point in inner if point.stable]
-    noiseless = float(problem.noise_variance) == 0
+    noiseless = bool(problem.channel.noiseless)
     possible = float(problem.pi) > pi_star(problem)
     # Without noise, exact recovery lies at the end of the curve; it attracts, and wins, above the counting bound.
     if noiseless and (possible or not stable):
@@ -144,7 +144,8 @@ def pi_star(problem: Problem) -> float:
     """The counting bound: exact recovery without noise is possible above it.
 
     alpha/(alpha - rho) for the paper's priors; in general alpha d_F/(eps alpha - d_X) with the information dimensions d of the
-    priors and the observed fraction eps, 0 when F is known or discrete, infinite when eps alpha <= d_X.
+    priors and the observed fraction eps, times the share of F that is not known exactly; 0 when F is known or discrete, infinite when
+    eps alpha <= d_X.
 
     Examples:
         >>> import spinodal as sp
@@ -155,8 +156,9 @@ def pi_star(problem: Problem) -> float:
     spare = rate - float(problem.prior.X.dimension())
     if spare <= 0:
         return np.inf
-    free = 0.0 if problem.eta == 0 else float(problem.prior.F.dimension())
-    return float(problem.alpha) * free / spare
+    snr, share = problem.knowledge.classes()
+    unknown = float(np.sum(np.where(np.isinf(snr), 0.0, share)))
+    return float(problem.alpha) * unknown * float(problem.prior.F.dimension()) / spare
 
 
 def spinodal(problem: Problem) -> float | None:

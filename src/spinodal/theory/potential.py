@@ -8,21 +8,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError, check
+from ..model.channels import GaussianNoise
 from ..model.model import Problem
 from ..model.priors import GaussBernoulli, Gaussian
 from ..model.priors.base import Support
 from ..model.quadrature import message_averages, nodes_and_weights
 from ..pair import Pair
-from .curve import find_root, matrix_mmse
-from .setup import Batch, Setup
+from .curve import ROOT_TOLERANCE, matrix_mmse, over_classes
+from .roots import find_root
+from .setup import Batch, Setup, channel_averages
 
 # Where a standard normal integral is cut.
 _NORMAL_SPAN = 12.0
+# The least error on F that is looked for, in units of that without data.
+_LEAST_ERROR = 1e-40
+# Keeps the logarithm of a vanishing error defined.
+_SMALLEST = 1e-300
 
 
 def conjugates(s: Setup, mse_X: Any, mse_F: Any) -> tuple[Any, Any, Any]:
-    """V, m_X and m_F of Eq. (6) of KMZ13, for any variances and observed fraction."""
-    V = s.noise + s.power.F * mse_X + s.power.X * mse_F - mse_X * mse_F
+    """V, m_X and m_F of Eq. (6) of KMZ13, for any channel, variances and observed fraction."""
+    unexplained = s.power.F * mse_X + s.power.X * mse_F - mse_X * mse_F
+    V = unexplained + channel_averages(s, unexplained).equivalent_noise
     m_X = s.observed * s.alpha * (s.power.F - mse_F) / V
     m_F = s.observed * s.pi * (s.power.X - mse_X) / V
     return V, m_X, m_F
@@ -31,18 +38,20 @@ def conjugates(s: Setup, mse_X: Any, mse_F: Any) -> tuple[Any, Any, Any]:
 def potential_at(s: Setup, mse_X: Any, mse_F: Any) -> Any:
     """Phi(E, D), the display after Eq. (5) of KMZ13, with the terms of order 1/V combined on paper so that nothing cancels at small error.
 
-    Its two integrals are m E[x^2]/2 minus the mutual information; the first parts join the energy.
+    Its two integrals are m E[x^2]/2 minus the mutual information; the first parts join the energy. With t = q_F q_X,
+    m_X (Var[X] - q_X)/2 + alpha/pi m_F (Var[F] - q_F)/2 = eps alpha (q_F mse_X + q_X mse_F)/(2 V).
     """
     V, m_X, m_F = conjugates(s, mse_X, mse_F)
-    rate = s.observed * s.alpha
-    energy = -rate / 2 * jnp.log(V) - rate * (s.noise + (s.power.X * mse_F + s.power.F * mse_X) / 2) / V + rate / 2
+    unexplained = s.power.F * mse_X + s.power.X * mse_F - mse_X * mse_F
+    gained = ((s.power.F - mse_F) * mse_X + (s.power.X - mse_X) * mse_F) / (2 * V)
+    energy = s.observed * s.alpha * (channel_averages(s, unexplained).free_entropy + gained)
     information_X = message_averages(s.prior.X, s.support.X, m_X).information
-    known = jnp.isinf(s.side_snr)
-    side = jnp.where(known, 1.0, s.side_snr)
-    with_data = message_averages(s.prior.F, s.support.F, side + m_F).information
-    without = message_averages(s.prior.F, s.support.F, side).information
-    information_F = jnp.where(known, 0.0, with_data - without)
-    return energy - information_X - s.alpha / s.pi * information_F
+
+    def information_F(snr: Any) -> Any:
+        with_data, without = (message_averages(s.prior.F, s.support.F, at).information for at in (snr + m_F, snr))
+        return with_data - without
+
+    return energy - information_X - s.alpha / s.pi * over_classes(s, information_F)
 
 
 def potential(problem: Problem, mse: Pair[Any]) -> np.ndarray:
@@ -82,9 +91,10 @@ def _gauss_bernoulli_potential_at(s: Setup, E: Any, D: Any) -> Any:
         Dz = w / scale * jnp.exp(-(z**2) / 2) / jnp.sqrt(2 * jnp.pi)
         return jnp.sum(Dz * jnp.logaddexp(jnp.log1p(-rho), jnp.log(rho) - jnp.log1p(m_X) / 2 + gain * z**2 / 2))
 
-    energy = -s.alpha / 2 * jnp.log(V) - s.alpha * (s.noise + rho) / V + s.alpha / 2
+    noise, side_snr = s.channel.variance, s.classes.snr[0]  # type: ignore[attr-defined]
+    energy = -s.alpha / 2 * jnp.log(V) - s.alpha * (noise + rho) / V + s.alpha / 2
     signal = (1 - rho) * integral(m_X / (m_X + 1)) + rho * integral(m_X)
-    matrix = s.alpha / (2 * s.pi) * (m_F - jnp.log1p(m_F / (1 + s.side_snr)))
+    matrix = s.alpha / (2 * s.pi) * (m_F - jnp.log1p(m_F / (1 + side_snr)))
     return energy + signal + matrix
 
 
@@ -100,20 +110,31 @@ def potential_gauss_bernoulli(problem: Problem, mse: Pair[Any]) -> np.ndarray:
         0.1960
     """
     F, X = problem.prior
-    if Gaussian() != F or not isinstance(X, GaussBernoulli) or X.mean != 0 or X.variance != 1 or problem.observed_fraction != 1:
-        raise InputError("problem must have prior F = Gaussian(0, 1), X = GaussBernoulli(rho, 0, 1) and all entries observed for Eq. (7).")
+    printed_priors = Gaussian() == F and isinstance(X, GaussBernoulli) and X.mean == 0 and X.variance == 1
+    one_eta = len(problem.knowledge.classes().snr) == 1
+    if not printed_priors or not isinstance(problem.channel, GaussianNoise) or not one_eta or problem.observed_fraction != 1:
+        raise InputError(
+            "problem must have prior F = Gaussian(0, 1), X = GaussBernoulli(rho, 0, 1), Gaussian noise, one eta and all entries observed "
+            "for Eq. (7)."
+        )
     batch, shape, E, D = _prepare(problem, mse)
     return batch(_gauss_bernoulli_potential_at, np.zeros(E.size, int), E, D).reshape(shape)
 
 
-def _matrix_excess(s: Setup, mse_F: Any, mse_X: Any) -> Any:
-    return matrix_mmse(s, conjugates(s, mse_X, mse_F)[2]) - mse_F
+def _matrix_excess(s: Setup, log_D: Any, E: Any) -> Any:
+    """Positive where F is known less well than D says: falls with D."""
+    D = jnp.exp(log_D)
+    return jnp.log(jnp.maximum(matrix_mmse(s, conjugates(s, E, D)[2]), _SMALLEST)) - log_D
+
+
+def _error_without_data(s: Setup) -> Any:
+    return matrix_mmse(s, 0.0)
 
 
 def effective_potential(problem: Problem, mse_X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Phi(E, D*(E)) and D*(E), where D* is the error on F that goes with E: a function of E alone with honest maxima.
 
-    For Gaussian F, D* is the positive root of a quadratic; otherwise it is found numerically.
+    D* solves D = mmse_F(m_F(E, D)).
 
     Examples:
         >>> import spinodal as sp
@@ -123,26 +144,14 @@ def effective_potential(problem: Problem, mse_X: Any) -> tuple[np.ndarray, np.nd
         True
     """
     batch, shape, E, _ = _prepare(problem, Pair(F=0.0, X=mse_X))
-    s = batch.setup
     index = np.zeros(E.size, int)
-    F = s.prior.F
-    if np.isinf(s.side_snr[0]):
+    most = float(batch.each(_error_without_data)[0])
+    if most == 0:
         D = np.zeros(E.size)
-    elif isinstance(F, Gaussian):
-        q = s.power.X - E
-        precision = 1 / F.variance + s.side_snr
-        noise = s.noise + s.power.F * E
-        # 1/D = precision + eps pi q/(noise + D q): the quadratic of the design, cleared of denominators.
-        c2, c1, c0 = precision * q, precision * noise + s.observed * s.pi * q - q, -noise
-        root = np.sqrt(c1**2 - 4 * c2 * c0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            D = np.where(c1 > 0, -2 * c0 / (c1 + root), np.where(c2 > 0, (root - c1) / (2 * c2), 1 / precision))
     else:
-        top = batch(_prior_error, index, E)
-        D = find_root(lambda d, i, e: batch(_matrix_excess, i, d, e), np.zeros(E.size), top, index, E)
-        D = np.where(np.isnan(D), top, D)
+        low, high = np.full(E.size, np.log(most * _LEAST_ERROR)), np.full(E.size, np.log(most))
+        root = find_root(lambda x, i, e: batch(_matrix_excess, i, x, e), low, high, index, E, absolute=ROOT_TOLERANCE)
+        # No root: the error is 0 if it is less than the least, else what it is without data.
+        unsolved = np.where(batch(_matrix_excess, index, low, E) > 0, most, 0.0)
+        D = np.where(np.isnan(root), unsolved, np.exp(root))
     return batch(potential_at, index, E, D).reshape(shape), D.reshape(shape)
-
-
-def _prior_error(s: Setup, _: Any) -> Any:
-    return matrix_mmse(s, 0.0)

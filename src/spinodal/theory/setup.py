@@ -9,6 +9,9 @@ import jax
 import numpy as np
 
 from ..errors import InputError
+from ..model.channels import Channel
+from ..model.channels.averages import ChannelAverages
+from ..model.knowledge import Classes
 from ..model.model import Problem
 from ..model.priors.base import Prior, Support
 from ..model.quadrature import evaluate
@@ -16,7 +19,8 @@ from ..pair import Pair
 
 
 class Setup(NamedTuple):
-    """A problem as the equations see it. `side_snr` = 1/eta; `power` and `mean` hold the variances and means of F and X.
+    """A problem as the equations see it. `table` holds the channel's averages (None where they have a closed form), `classes` how well
+    entries of F are known beforehand, `power` and `mean` the variances and means of F and X.
 
     Variances, where KMZ13 has second moments (its F is centred): the part of Y that the prior means make is common to all signals of a row,
     or all measurements of a signal, so it tells M + P numbers and nothing about single entries. What is left is the problem with centred
@@ -25,9 +29,10 @@ class Setup(NamedTuple):
 
     alpha: Any
     pi: Any
-    noise: Any
     observed: Any
-    side_snr: Any
+    channel: Channel
+    table: Any
+    classes: Classes
     prior: Pair[Prior]
     support: Pair[Support]
     power: Pair[Any]
@@ -40,13 +45,13 @@ def setup(problem: Problem) -> Setup:
         mean, power = (Pair(*map(float, values)) for values in zip(*(prior.moments() for prior in problem.prior), strict=True))
     if not all(np.isfinite(power)) or min(power) <= 0:
         raise InputError(f"prior must have a finite, positive variance, but those of F and X are {power.F:g} and {power.X:g}.")
-    eta = float(problem.eta)
     return Setup(
         alpha=float(problem.alpha),
         pi=float(problem.pi),
-        noise=float(problem.noise_variance),
         observed=float(problem.observed_fraction),
-        side_snr=np.inf if eta == 0 else 1 / eta,
+        channel=problem.channel,
+        table=problem.channel.table(power.F * power.X),
+        classes=Classes(*(np.asarray(values, dtype=float) for values in problem.knowledge.classes())),
         prior=problem.prior,
         support=Pair(*(prior.support() for prior in problem.prior)),
         power=power,
@@ -54,19 +59,45 @@ def setup(problem: Problem) -> Setup:
     )
 
 
+def channel_averages(s: Setup, V: Any) -> ChannelAverages:
+    """The channel's averages where V of the variance of z is not explained yet."""
+    return s.channel.averages_at(V, s.power.F * s.power.X, s.table)
+
+
+def is_known(classes: Classes) -> Any:
+    """Whether every entry of F is known exactly; for NumPy and JAX alike."""
+    return ((classes.snr == np.inf) | (classes.share == 0)).all(axis=-1)
+
+
+def is_unknown(classes: Classes) -> Any:
+    """Whether nothing is known of any entry of F; for NumPy and JAX alike."""
+    return ((classes.snr == 0) | (classes.share == 0)).all(axis=-1)
+
+
 def stack(setups: Sequence[Setup]) -> Setup:
-    """Many problems with priors of the same kinds as one Setup whose leaves have a leading axis."""
+    """Many problems with priors, channels and knowledge of the same kinds as one Setup whose leaves have a leading axis."""
     most = Pair(*(max(np.size(getattr(s.support, side).landmarks) for s in setups) for side in ("F", "X")))
-    padded = [s._replace(support=Pair(*map(_pad, s.support, most))) for s in setups]
+    classes = max(s.classes.snr.size for s in setups)
+    padded = [s._replace(support=Pair(*map(_pad, s.support, most)), classes=_pad_classes(s.classes, classes)) for s in setups]
     structures = {jax.tree.structure(s) for s in padded}
     if len(structures) != 1:
-        raise InputError("problems evaluated together must have priors of the same kinds, but several kinds were given.")
+        raise InputError("problems evaluated together must have priors and channels of the same kinds, but several kinds were given.")
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype=float) for leaf in leaves]), *padded)
 
 
 def _pad(support: Support, length: int) -> Support:
     marks = np.atleast_1d(support.landmarks)
     return Support(np.pad(marks, (0, length - marks.size), mode="edge"), support.span)
+
+
+def _pad_classes(classes: Classes, length: int) -> Classes:
+    """More classes, which no entry belongs to."""
+    more = length - classes.snr.size
+    return Classes(np.pad(classes.snr, (0, more), mode="edge"), np.pad(classes.share, (0, more)))
+
+
+def _noise_at_ratio(s: Setup, ratio: Any) -> Any:
+    return s.channel.noise_at_ratio(ratio, s.power.F * s.power.X, s.table)
 
 
 class Batch:
@@ -76,9 +107,31 @@ class Batch:
         self.setup = stack([setup(problem) for problem in problems]) if stacked is None else stacked
         self.size = int(np.shape(self.setup.alpha)[0])
 
+    @property
+    def noiseless(self) -> np.ndarray:
+        """Whether y is z itself, for each problem."""
+        return np.broadcast_to(self.setup.channel.noiseless, (self.size,))
+
+    def noise_at_ratio(self, ratio: float) -> np.ndarray:
+        """The equivalent noise of each problem where the explained part of z is `ratio` times V: 0 at the start, inf once all is known."""
+        s = self.setup
+        if s.table is None:
+            noise = s.channel.noise_at_ratio(ratio, s.power.F * s.power.X, None)
+        else:
+            noise = self(_noise_at_ratio, np.arange(self.size), np.full(self.size, ratio))
+        return np.broadcast_to(noise, (self.size,))
+
     def at(self, rows: np.ndarray, pi: np.ndarray) -> Batch:
         """Some of the problems (repeats allowed), each at a pi of its own."""
         return Batch([], stacked=jax.tree.map(lambda leaf: leaf[rows], self.setup)._replace(pi=pi))
+
+    def with_classes(self, classes: Classes) -> Batch:
+        """The same problems with other knowledge of F."""
+        return Batch([], stacked=self.setup._replace(classes=classes))
+
+    def each(self, function: Callable[..., Any]) -> Any:
+        """function(setup) of every problem."""
+        return evaluate(function, self.setup, np.arange(self.size))
 
     def __call__(self, function: Callable[..., Any], index: np.ndarray, *points: np.ndarray) -> Any:
         """function(setup of problem index[k], points[0][k], ...) for every k, flat."""

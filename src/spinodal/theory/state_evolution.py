@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +14,7 @@ from ..model.quadrature import message_averages
 from ..pair import Pair
 from .curve import matrix_mmse
 from .potential import conjugates
-from .setup import Setup, setup
+from .setup import Setup, is_known, is_unknown, setup
 
 # At eta = inf with centred priors nothing is learned from scratch unless the symmetry is broken: by this overlap, relative.
 _SYMMETRY_BREAKING = 1e-8
@@ -23,6 +22,8 @@ _SYMMETRY_BREAKING = 1e-8
 _INFORMED_ERROR = 1e-12
 # Errors below this, relative, count as exact recovery (Delta = 0).
 _EXACT = 1e-14
+# Iterations that are run and recorded together.
+_STRETCH = 512
 
 
 class Trajectory(NamedTuple):
@@ -78,30 +79,38 @@ def state_evolution(
             check("start.X", start.X, 0.0, s.power.X)
             check("start.F", start.F, 0.0, s.power.F)
             first = Pair(float(start.F), float(start.X))
-        if np.isinf(s.side_snr):
+        if is_known(s.classes):
             first = first._replace(F=0.0)
-        traced = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), (s, first))
-        mse, steps, converged = _iterate(*traced, max_iterations, tolerance)
-        length = int(steps) + 1
-        # Cut in NumPy: JAX would compile every length anew.
-        return Trajectory(Pair(*(np.array(values)[:length] for values in mse)), bool(converged), int(steps))
+        return _trajectory(s, first, max_iterations, tolerance)
 
 
-def _uninformed(s: Setup) -> Pair[Any]:
-    if s.side_snr == 0:
+def _uninformed(s: Setup) -> Pair[float]:
+    if is_unknown(s.classes):
         # Both are nudged: with one alone, parallel updates would pass it back and forth for ever.
         return Pair(F=s.power.F * (1 - _SYMMETRY_BREAKING), X=s.power.X * (1 - _SYMMETRY_BREAKING))
-    return Pair(F=float(_prior_error(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), s))), X=s.power.X)
+    # As long as nothing is known of X, one iteration leaves of F what is known of it beforehand.
+    return Pair(F=float(_trajectory(s, s.power, 1, 0.0).mse.F[1]), X=s.power.X)
+
+
+def _trajectory(s: Setup, first: Pair[float], max_iterations: int, tolerance: float) -> Trajectory:
+    """Iterate from the errors `first`, stretch by stretch, so that the number of iterations is not part of what is compiled."""
+    traced, mse = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), (s, first))
+    records = [[value] for value in mse]
+    steps, done = 0, False
+    while steps < max_iterations and not done:
+        record, count, settled = _iterate(traced, mse, min(_STRETCH, max_iterations - steps), tolerance)
+        count, done = int(count), bool(settled)
+        steps += count
+        # Cut in NumPy: JAX would compile every length anew.
+        for values, new in zip(records, record, strict=True):
+            values.extend(np.asarray(new)[:count])
+        mse = Pair(*(np.asarray(values[-1]) for values in records))
+    return Trajectory(Pair(*(np.array(values, dtype=float) for values in records)), done, steps)
 
 
 @jax.jit
-def _prior_error(s: Setup) -> Any:
-    return matrix_mmse(s, 0.0)
-
-
-@partial(jax.jit, static_argnums=(2,))
-def _iterate(s: Setup, first: Pair[Any], max_iterations: int, tolerance: Any) -> tuple[Pair[Any], Any, Any]:
-    record = Pair(*(jnp.zeros(max_iterations + 1).at[0].set(value) for value in first))
+def _iterate(s: Setup, first: Pair[Any], most: Any, tolerance: Any) -> tuple[Pair[Any], Any, Any]:
+    """At most `most` iterations: the errors after each, how many there were, and whether they have settled."""
     scale = Pair(s.power.F, s.power.X)
 
     def settled(new: Pair[Any], old: Pair[Any]) -> Any:
@@ -111,13 +120,14 @@ def _iterate(s: Setup, first: Pair[Any], max_iterations: int, tolerance: Any) ->
 
     def go_on(carry: Any) -> Any:
         _, _, t, done = carry
-        return ~done & (t < max_iterations)
+        return ~done & (t < most)
 
     def body(carry: Any) -> Any:
         record, mse, t, _ = carry
         new = evolution_step(s, mse)
-        record = Pair(*(values.at[t + 1].set(value) for values, value in zip(record, new, strict=True)))
+        record = Pair(*(values.at[t].set(value) for values, value in zip(record, new, strict=True)))
         return record, new, t + 1, settled(new, mse)
 
-    record, _, t, done = jax.lax.while_loop(go_on, body, (record, Pair(*map(jnp.asarray, first)), 0, False))
+    empty = Pair(F=jnp.zeros(_STRETCH), X=jnp.zeros(_STRETCH))
+    record, _, t, done = jax.lax.while_loop(go_on, body, (empty, first, 0, False))
     return record, t, done

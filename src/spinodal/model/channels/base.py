@@ -5,7 +5,8 @@ For an entry z of F X/sqrt(N) that is normal with mean w and variance V before y
     log Z(y; w, V) = log of the integral of p(y | z) N(z; w, V) over z,
     g = d log Z/dw,    precision = -dg/dw,
 
-and the posterior of z has mean w + V g and variance V - V^2 precision.
+and the posterior of z has mean w + V g and variance V - V^2 precision. The theory asks how much y tells about z on average: as much as
+Gaussian noise of some variance would, the channel's equivalent noise.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from ...errors import check, check_positive
 from ..parametric import Parametric
+from .averages import ChannelAverages, ChannelTable, noise_at_ratio, read_table, tabulate
+from .outcomes import Outcomes, probe_outcomes
 
 # Entries drawn to see what a measurement is worth, and the share of the power of z that is left unknown then.
 _PROBES, _ALMOST_KNOWN = 1000, 1e-4
@@ -130,3 +135,79 @@ class Channel(Parametric):
             2.0
         """
         return z
+
+    # ---- what the theory asks, by quadrature over y and w; overridden where there is a closed form
+
+    @property
+    def noiseless(self) -> Any:
+        """Whether y is z itself, so that z can be known exactly."""
+        return False
+
+    def outcomes(self, power: float) -> Outcomes:
+        """The values that y can take for z of variance `power`. Found from `sample` unless a subclass knows better.
+
+        Examples:
+            >>> import jax.numpy as jnp
+            >>> import spinodal as sp
+            >>> from jax.scipy.special import log_ndtr
+            >>> class Sign(sp.Channel):
+            ...     def log_partition(self, y, w, V):
+            ...         return log_ndtr(y * w / jnp.sqrt(V))
+            ...     def sample(self, key, z):
+            ...         return jnp.where(z > 0, 1.0, -1.0)
+            >>> Sign().outcomes(1.0).points
+            array([-1.,  1.])
+        """
+        return probe_outcomes(self, power)
+
+    def table(self, power: float) -> ChannelTable | None:
+        """The averages for z of variance `power`, tabulated; None for a channel that has closed forms.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).table(1.0) is None
+            True
+        """
+        return tabulate(self, power)
+
+    def averages_at(self, V: Any, power: Any, table: Any) -> ChannelAverages:
+        """The averages at one V: pure JAX, scalar in and out.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).averages_at(0.5, 1.0, None).equivalent_noise
+            0.1
+        """
+        return read_table(table, V, power)
+
+    def noise_at_ratio(self, ratio: Any, power: Any, table: Any) -> Any:
+        """The equivalent noise where the explained part of z is `ratio` times the unexplained part and that noise together.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).noise_at_ratio(2.0, 1.0, None)
+            0.1
+        """
+        return noise_at_ratio(self, table, ratio, power)
+
+    def averages(self, V: Any, power: float = 1.0) -> ChannelAverages:
+        """The equivalent noise and the free entropy where z has the variance `power`, of which V is not explained yet.
+
+        The equivalent noise is the variance of the Gaussian noise that would tell as much about z: 1/E[g^2] - V. The free entropy is
+        E[log Z] + log sqrt(2 pi). Both are averages over y from its own law and over the explained part w of z.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> noise, free_entropy = sp.GaussianNoise(0.1).averages([0.0, 0.9], power=1.0)
+            >>> noise.tolist()
+            [0.1, 0.1]
+            >>> print(f"{free_entropy[1]:.4f}")  # -(1 + log(V + .1))/2
+            -0.5000
+        """
+        check_positive("power", power)
+        check("V", V, 0.0, float(power))
+        V = np.asarray(V, dtype=float)
+        table = self.table(float(power))
+        with jax.enable_x64(True):
+            at = jax.vmap(lambda v: self.averages_at(v, float(power), table))(V.ravel())
+        return ChannelAverages(*(np.broadcast_to(np.asarray(value), V.size).reshape(V.shape) for value in at))

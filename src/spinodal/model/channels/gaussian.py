@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ...errors import check_nonnegative
+from .averages import ChannelAverages
 from .base import Channel, Output
 
 
@@ -45,4 +46,17 @@ class GaussianNoise(Channel):
         return measured
 
     def noise_scale(self, power: Any) -> Any:
+        return self.variance
+
+    @property
+    def noiseless(self) -> Any:
+        return self.variance == 0
+
+    def table(self, power: float) -> None:
+        return None
+
+    def averages_at(self, V: Any, power: Any, table: Any) -> ChannelAverages:
+        return ChannelAverages(self.variance, -(1 + jnp.log(self.variance + V)) / 2)
+
+    def noise_at_ratio(self, ratio: Any, power: Any, table: Any) -> Any:
         return self.variance

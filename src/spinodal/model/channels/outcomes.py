@@ -1,0 +1,73 @@
+"""What a channel can put out, found by drawing from it: single values, stretches of the line, or both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+if TYPE_CHECKING:
+    from .base import Channel
+
+# Draws from which a channel that only has `log_partition` and `sample` is inspected.
+_PROBE_SAMPLES = 20_000
+# A channel is discrete if fewer than this share of the draws are different values.
+_DISCRETE_SHARE = 0.05
+# A continuous channel puts out a single value often if this share of the draws is that value (a clipped signal is one example).
+_ATOM_SHARE = 1e-3
+# A stretch without a natural end is carried this many times beyond the largest draw: enough for any tail with a variance.
+_PROBE_MARGIN = 1e3
+# A threshold between two outcomes is looked for with z known to this variance, in units of the variance of z.
+_THRESHOLD_VARIANCE = 1e-16
+# Halvings of the interval in which a threshold lies: beyond float64.
+_HALVINGS = 60
+# Thresholds that the quadrature resolves. A channel with more outcomes has steps so fine that they need no panels of their own.
+_MOST_THRESHOLDS = 16
+
+
+class Outcomes(NamedTuple):
+    """The values y can take: `points` with a probability each, and `stretch` = (low, high) of a density, None for a discrete channel.
+
+    `thresholds` are values of z next to which the probabilities change abruptly.
+    """
+
+    points: Any
+    stretch: Any
+    thresholds: Any
+
+
+def probe_outcomes(channel: Channel, power: float) -> Outcomes:
+    """Outcomes of a channel known by its sampler, for z of variance `power`. A value drawn repeatedly is a point."""
+    with jax.enable_x64(True):
+        key_z, key_y = jax.random.split(jax.random.key(0))
+        z = np.sqrt(power) * np.asarray(jax.random.normal(key_z, (_PROBE_SAMPLES,)))
+        y = np.asarray(channel.sample(key_y, z), dtype=float)
+        values, member, counts = np.unique(y, return_inverse=True, return_counts=True)
+        if values.size < _DISCRETE_SHARE * y.size:
+            return Outcomes(values, None, _thresholds(channel, values, np.bincount(member, z) / counts, power))
+        return Outcomes(values[counts >= _ATOM_SHARE * y.size], _stretch(values, counts), np.zeros(0))
+
+
+def _stretch(values: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+    """Ends of the density: a point at the end is an end, and so is 0 if no draw is negative; else the largest draws with a margin."""
+    reach = _PROBE_MARGIN * np.abs(values).max()
+    is_point = counts >= _ATOM_SHARE * counts.sum()
+    low = values[0] if is_point[0] else 0.0 if values[0] >= 0 else -reach
+    high = values[-1] if is_point[-1] else 0.0 if values[-1] <= 0 else reach
+    return float(low), float(high)
+
+
+def _thresholds(channel: Channel, values: np.ndarray, typical: np.ndarray, power: float) -> np.ndarray:
+    """The z at which an outcome and the next one are equally likely, outcomes taken in the order of their typical z."""
+    order = np.argsort(typical)
+    if not 1 < values.size <= _MOST_THRESHOLDS + 1:
+        return np.zeros(0)
+    one, other = values[order[:-1]], values[order[1:]]
+    low, high = typical[order[:-1]], typical[order[1:]]
+    V = _THRESHOLD_VARIANCE * power
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        before = np.asarray(channel.log_partition(one, middle, V) > channel.log_partition(other, middle, V))
+        low, high = np.where(before, middle, low), np.where(before, high, middle)
+    return np.unique((low + high) / 2)

@@ -1,0 +1,252 @@
+"""What every channel must satisfy, the built-in ones and those a user writes with log_partition and sample alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.scipy.special import log_ndtr
+from scipy.integrate import quad
+from scipy.stats import norm
+
+import spinodal as sp
+from spinodal.model.priors.halfline import log_mills
+from spinodal.theory import outcomes
+
+# Statistical claims are made at this many standard errors; seeds are fixed.
+SIGMAS = 5.0
+DRAWS = 200_000
+# Variance of z, of which these parts are not explained yet.
+POWER = 0.3
+UNEXPLAINED = np.array([1e-4, 0.01, 0.15, 0.29])
+
+
+class PlainGaussianNoise(sp.Channel):
+    """Gaussian noise from log_partition and sample alone, to be compared with the built-in channel."""
+
+    def __init__(self, variance: float):
+        self.variance = variance
+
+    def log_partition(self, y: Any, w: Any, V: Any) -> Any:
+        level = self.variance + V
+        return -((y - w) ** 2) / (2 * level) - jnp.log(2 * jnp.pi * level) / 2
+
+    def sample(self, key: Any, z: Any) -> Any:
+        return z + jnp.sqrt(self.variance) * jax.random.normal(key, jnp.shape(z))
+
+
+class LaplaceNoise(sp.Channel):
+    """y = z + noise of density exp(-|n|/scale)/(2 scale). Its log Z is that of two half-lines, y - z > 0 and y - z < 0."""
+
+    def __init__(self, scale: float):
+        self.scale = scale
+
+    def log_partition(self, y: Any, w: Any, V: Any) -> Any:
+        distance, width = (y - w) / jnp.sqrt(V), jnp.sqrt(V) / self.scale
+
+        def side(d: Any) -> Any:
+            t = width - d
+            # The squares of t and d are subtracted on paper where both are large.
+            near = log_mills(jnp.maximum(t, 0.0)) - d**2 / 2 - jnp.log(2 * jnp.pi) / 2
+            return jnp.where(t > 0, near, log_ndtr(jnp.maximum(-t, 0.0)) + width * (width / 2 - d))
+
+        return jnp.logaddexp(side(distance), side(-distance)) - jnp.log(2 * self.scale)
+
+    def sample(self, key: Any, z: Any) -> Any:
+        return z + self.scale * jax.random.laplace(key, jnp.shape(z))
+
+
+class Sign(sp.Channel):
+    """y is the sign of z: a discrete channel."""
+
+    def log_partition(self, y: Any, w: Any, V: Any) -> Any:
+        return log_ndtr(y * w / jnp.sqrt(V))
+
+    def sample(self, key: Any, z: Any) -> Any:
+        return jnp.where(z > 0, 1.0, -1.0)
+
+
+class Clipped(sp.Channel):
+    """z + noise, cut at -limit and limit: a density with a point at each end."""
+
+    def __init__(self, variance: float, limit: float):
+        self.variance, self.limit = variance, limit
+
+    def log_partition(self, y: Any, w: Any, V: Any) -> Any:
+        level = self.variance + V
+        inside = -((y - w) ** 2) / (2 * level) - jnp.log(2 * jnp.pi * level) / 2
+        end = log_ndtr((jnp.sign(y) * w - self.limit) / jnp.sqrt(level))
+        return jnp.where(jnp.abs(y) >= self.limit, end, inside)
+
+    def sample(self, key: Any, z: Any) -> Any:
+        return jnp.clip(z + jnp.sqrt(self.variance) * jax.random.normal(key, jnp.shape(z)), -self.limit, self.limit)
+
+
+CHANNELS: dict[str, sp.Channel] = {
+    "gaussian": sp.GaussianNoise(0.05),
+    "user's gaussian": PlainGaussianNoise(0.05),
+    "user's laplace": LaplaceNoise(0.2),
+    "user's sign": Sign(),
+    "user's clipped": Clipped(0.05, 0.6),
+}
+
+
+@pytest.fixture(params=list(CHANNELS), scope="module")
+def channel(request: pytest.FixtureRequest) -> sp.Channel:
+    return CHANNELS[request.param]
+
+
+@pytest.fixture(scope="module")
+def averages(channel: sp.Channel) -> Any:
+    return channel.averages(UNEXPLAINED, POWER)
+
+
+def draw(channel: sp.Channel, V: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(y, w) from their own law: w explains POWER - V of z."""
+    rng = np.random.default_rng(seed)
+    w = np.sqrt(POWER - V) * rng.standard_normal(DRAWS)
+    with jax.enable_x64(True):
+        return np.asarray(channel.sample(jax.random.key(seed), w + np.sqrt(V) * rng.standard_normal(DRAWS)), dtype=float), w
+
+
+@pytest.mark.parametrize("V", [0.01, 0.15])
+def test_output_is_the_derivative_of_log_partition(channel: sp.Channel, V: float) -> None:
+    y, w = (values[:200] for values in draw(channel, V, seed=1))
+    h = 1e-4 * np.sqrt(V)
+    with jax.enable_x64(True):
+        slope = np.asarray(channel.log_partition(y, w + h, V) - channel.log_partition(y, w - h, V)) / (2 * h)
+        g, precision = (np.broadcast_to(np.asarray(value), y.shape) for value in channel.output(y, w, V))
+        bend = np.asarray(channel.output(y, w + h, V).g - channel.output(y, w - h, V).g) / (2 * h)
+    # In units of 1/sqrt(V), where derivatives are of order one.
+    np.testing.assert_allclose(g * np.sqrt(V), slope * np.sqrt(V), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(precision * V, -bend * V, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("V", [0.01, 0.15])
+def test_information_is_told_in_two_ways(channel: sp.Channel, V: float) -> None:
+    """The Nishimori identity: E[g^2] = E[precision], and g is 0 on average."""
+    y, w = draw(channel, V, seed=2)
+    with jax.enable_x64(True):
+        g, precision = (np.broadcast_to(np.asarray(value), y.shape) for value in channel.output(y, w, V))
+    for values in (g**2 - precision, g):
+        assert abs(values.mean()) < SIGMAS * values.std() / np.sqrt(DRAWS)
+
+
+@pytest.mark.parametrize("k", range(UNEXPLAINED.size))
+def test_averages_agree_with_monte_carlo(channel: sp.Channel, averages: Any, k: int) -> None:
+    V = float(UNEXPLAINED[k])
+    y, w = draw(channel, V, seed=3)
+    with jax.enable_x64(True):
+        information, log_z = np.asarray(channel.output(y, w, V).g) ** 2, np.asarray(channel.log_partition(y, w, V))
+    for values, expected in (
+        (information, 1 / (V + averages.equivalent_noise[k])),
+        (log_z, averages.free_entropy[k] - np.log(2 * np.pi) / 2),
+    ):
+        assert abs(values.mean() - expected) < SIGMAS * values.std() / np.sqrt(DRAWS)
+
+
+def test_free_entropy_falls_by_half_the_information(channel: sp.Channel) -> None:
+    """d(free entropy)/dV = -1/(2 (V + e)): the two averages come from different integrals."""
+    low, high = np.array([1e-6, 1e-3, 0.1]), np.array([2e-6, 2e-3, 0.2])
+    x, weight = np.polynomial.legendre.leggauss(16)
+    V = (high + low)[:, None] / 2 + (high - low)[:, None] / 2 * x
+    fallen = (high - low) / 2 * np.sum(weight / (2 * (V + channel.averages(V, POWER).equivalent_noise)), axis=1)
+    ends = channel.averages(np.stack([low, high]), POWER).free_entropy
+    np.testing.assert_allclose(ends[0] - ends[1], fallen, rtol=1e-7, atol=1e-11)
+
+
+def test_survives_as_a_pytree(channel: sp.Channel) -> None:
+    leaves, structure = jax.tree.flatten(channel)
+    again = jax.tree.unflatten(structure, leaves)
+    assert type(again) is type(channel)
+    with jax.enable_x64(True):
+        direct = float(channel.log_partition(0.3, 0.2, 0.1))
+        assert float(jax.jit(lambda c: c.log_partition(0.3, 0.2, 0.1))(again)) == pytest.approx(direct, abs=1e-14)
+
+
+def test_works_in_the_theory(channel: sp.Channel) -> None:
+    """The errors that the curve promises AMP are those the state evolution reaches, and they are stationary points of the potential."""
+    prior = sp.Pair(F=sp.Gaussian(0.0, 0.6), X=sp.GaussBernoulli(0.5))
+    problem = sp.Problem(alpha=1.2, pi=3.0, prior=prior, channel=channel, knowledge=sp.Hint(0.3), observed_fraction=0.9)
+    promised = sp.amp_mse(problem)
+    end = sp.state_evolution(problem, tolerance=1e-13).mse
+    assert end.X[-1] == pytest.approx(promised.mse.X, rel=1e-7)
+    assert end.F[-1] == pytest.approx(promised.mse.F, rel=1e-7)
+    value, matrix_error = sp.effective_potential(problem, promised.mse.X * np.array([0.9, 1.0, 1.1]))
+    assert matrix_error[1] == pytest.approx(promised.mse.F, rel=1e-7)
+    assert value[1] == pytest.approx(promised.free_entropy, rel=1e-9)
+    assert value[1] > max(value[0], value[2])
+    assert sp.spinodal(problem) is None
+    assert sp.phase(problem) == "easy"
+
+
+@pytest.mark.parametrize(("eta", "noise"), [(1.0, 1e-6), (np.inf, 1e-3)])
+def test_gaussian_noise_written_by_a_user_is_the_closed_form(eta: float, noise: float) -> None:
+    exact = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=eta, noise_variance=noise)
+    generic = exact.replace(channel=PlainGaussianNoise(noise))
+    for one, other in zip(sp.fixed_points(generic), sp.fixed_points(exact), strict=True):
+        np.testing.assert_allclose((one.snr_X, *one.mse, one.free_entropy), (other.snr_X, *other.mse, other.free_entropy), rtol=1e-9)
+    for function in (sp.spinodal, sp.bayes_transition):
+        assert function(generic) == pytest.approx(function(exact), rel=1e-9)
+    grid = sp.Pair(F=np.array([1e-4, 0.1, 0.9]), X=np.array([1e-5, 0.01, 0.19]))
+    np.testing.assert_allclose(sp.potential(generic, grid), sp.potential(exact, grid), rtol=1e-9)
+    ours, theirs = sp.state_evolution(generic), sp.state_evolution(exact)
+    assert ours.iterations == theirs.iterations
+    np.testing.assert_allclose(ours.mse.X, theirs.mse.X, rtol=1e-8)
+
+
+def test_laplace_noise_tells_its_fisher_information_and_its_variance() -> None:
+    """Once z is known well, e is the inverse Fisher information scale^2; before anything is known it is close to the variance."""
+    noise = LaplaceNoise(0.2).averages([0.0, POWER], POWER).equivalent_noise
+    assert noise[0] == pytest.approx(0.04, rel=1e-5)
+    wide = LaplaceNoise(0.02).averages(POWER, POWER).equivalent_noise
+    assert wide == pytest.approx(2 * 0.02**2, rel=0.01)
+
+
+def test_sign_channel_against_adaptive_quadrature() -> None:
+    for V in (0.01, 0.5, 1.0):
+        slope = np.sqrt((1 - V) / V)
+        information = quad(lambda x, k=slope: 2 * norm.pdf(x) * norm.pdf(k * x) ** 2 / norm.cdf(k * x), -9, 9, epsabs=1e-13)[0] / V
+        entropy = quad(lambda x, k=slope: 2 * norm.pdf(x) * norm.cdf(k * x) * norm.logcdf(k * x), -9, 9, epsabs=1e-13)[0]
+        found = Sign().averages(V, 1.0)
+        assert found.equivalent_noise == pytest.approx(1 / information - V, rel=1e-8)
+        assert found.free_entropy == pytest.approx(entropy + np.log(2 * np.pi) / 2, abs=1e-9)
+
+
+def test_perceptron_with_binary_weights() -> None:
+    """Signs of random projections of a binary vector: perfect learning is possible from alpha = 1.245 and AMP does it from 1.493.
+
+    Gyorgyi, Phys. Rev. A 41, 7097 (1990); Seung, Sompolinsky, Tishby, Phys. Rev. A 45, 6056 (1992); Barbier et al., PNAS 116, 5451 (2019).
+    """
+    problem = sp.Problem(alpha=1.0, pi=1.0, prior=sp.Pair(F=sp.Gaussian(), X=sp.Rademacher()), channel=Sign(), knowledge=sp.Known())
+    ratios = (1.23, 1.244, 1.246, 1.49, 1.496)
+    found = outcomes([problem.replace(alpha=alpha) for alpha in ratios])
+    assert [outcome.phase for outcome in found] == ["impossible", "impossible", "hard", "hard", "easy"]
+    assert all(outcome.bayes.mse.X < 1e-9 for outcome in found[2:])
+
+
+def test_problems_with_one_kind_of_channel_are_computed_together() -> None:
+    sparse = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.1, eta=1.0)
+    problems = [sparse.replace(channel=PlainGaussianNoise(variance)) for variance in (1e-3, 1e-4)]
+    for alone, together in zip(problems, outcomes(problems), strict=True):
+        assert together.amp.mse.X == pytest.approx(sp.amp_mse(alone).mse.X, rel=1e-12)
+    with pytest.raises(sp.InputError, match="same kinds"):
+        outcomes([problems[0], sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.1)])
+
+
+def test_a_channel_that_is_not_normalised_is_refused() -> None:
+    class Doubled(PlainGaussianNoise):
+        def log_partition(self, y: Any, w: Any, V: Any) -> Any:
+            return super().log_partition(y, w, V) + np.log(2)
+
+    with pytest.raises(sp.InputError, match="normalised"):
+        sp.amp_mse(sp.Problem(alpha=0.5, pi=3.0, channel=Doubled(0.1)))
+
+
+def test_equation_7_is_for_gaussian_noise() -> None:
+    problem = sp.Problem.sparse(alpha=0.5, pi=2.0, rho=0.2).replace(channel=LaplaceNoise(0.1))
+    with pytest.raises(sp.InputError, match=r"Eq\. \(7\)"):
+        sp.potential_gauss_bernoulli(problem, sp.Pair(F=0.1, X=0.01))
