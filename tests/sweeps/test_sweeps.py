@@ -313,7 +313,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_a_sound_ledger(whole: Path, tmp_
     resource.setrlimit(resource.RLIMIT_FSIZE, ((whole / LEDGER).stat().st_size, limits[1]))
     try:
         with pytest.raises(sp.InputError, match="can't be used") as refused:
-            run_sweep(parse_spec(TINY.replace("instances = 12", "instances = 60")), tmp_path, InProcess(1))
+            run_sweep(parse_spec(TINY.replace("instances = 12", "instances = 24")), tmp_path, InProcess(1))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert len(str(refused.value).splitlines()) == 1

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from itertools import islice
 from typing import Any, Protocol
@@ -160,8 +162,21 @@ def _local_cluster(workers: int) -> Any:
     # The scheduler listens for browsers even without a dashboard: on this machine only, at any free port.
     web = {"dashboard_address": "127.0.0.1:0"}
     quiet = {"dashboard_address": None, "scheduler_kwargs": web, "silence_logs": "ERROR"}
-    with dask.config.set(settings):
+    with dask.config.set(settings), _children_uninterrupted():
         return LocalCluster(workers, threads_per_worker=1, memory_limit=None, **quiet)
+
+
+@contextmanager
+def _children_uninterrupted() -> Iterator[None]:
+    """Processes started now ignore Ctrl-C, which a terminal sends to all of them: it is for this process, and they end with it."""
+    if threading.current_thread() is not threading.main_thread():  # the others can't change it
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _from_dask(future: Any, batch: Batch, where: str) -> Done:
