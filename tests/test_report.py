@@ -176,20 +176,21 @@ def test_the_summary_says_what_to_rely_on_and_what_to_do_next() -> None:
         str(SOLUTION.reason),
         "density of X 0.1 (given)",
         "noise variance 0.01 (learned)",
-        "noise explains it",
+        "as it should be",
         f"{100 * (1 - expected.F):.4g}% of F's power",
         f"{100 * (1 - expected.X / 0.1):.4g}% of X's",
         NEXT_STEP[Status.CONVERGED],
     ):
         assert words in text
     assert "noise alone does not explain it" in replace(SOLUTION, residual=0.1).summary()
+    assert "a little more than noise" in replace(SOLUTION, residual=0.012).summary()
 
 
 @pytest.mark.parametrize("status", BAD)
 def test_the_summary_of_a_run_that_can_not_be_trusted(status: Status) -> None:
     text = replace(SOLUTION, status=status).summary()
     assert "power" not in text
-    assert "explain" not in text
+    assert "as it should be" not in text
     for words in (status.value, "can't be trusted", "learned, not to be relied on", NEXT_STEP[status]):
         assert words in text
 

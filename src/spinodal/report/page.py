@@ -260,14 +260,9 @@ def _convergence(solution: Solution) -> str:
 
 def _fit(solution: Solution) -> str:
     said, ratio = f"The mean squared residual is {_number(float(solution.residual))}", words.noise_ratio(solution)
-    if ratio is None:
-        said += "; no noise variance was assumed."
-    else:
-        said += f", {_number(ratio)} times the noise variance. "
-        if ratio > words.UNEXPLAINED:
-            said += "Noise alone does not explain it."
-        elif words.status(solution).trusted:
-            said += "Below 1 is as it should be: F and X were fitted to these data."
+    said += "; no noise variance was assumed." if ratio is None else f", {_number(ratio)} times the noise variance."
+    if verdict := words.fit_in_words(solution):
+        said += f" {_sentence(verdict)}"
     if solution.observed is None:
         return _section("Residuals", _say(said))
     left = draw.residuals(solution)
@@ -325,16 +320,16 @@ def _truth(solution: Solution, truth: Pair[Any], outcome: Outcome | None) -> str
     if expected is not None:
         raw = f"{_number(expected['mse_F'] + expected['scale_floor'])} expected, atoms' free scales included"
         F, X = (f"{_number(expected[name])} expected" for name in ("mse_F", "mse_X"))
+    observed = solution.observed
+    # Without F' the atoms come in an order of their own, and entries can't be compared one by one.
+    comparable = observed is not None and observed.F_prime is not None and np.shape(solution.mean.F) == np.shape(truth.F)
     rows = [
-        ("F, raw", _number(found["mse_F"]), raw),
+        *([("F, raw", _number(found["mse_F"]), raw)] if comparable else []),
         ("F, order, signs and scales fitted", _number(found["mse_F_aligned"]), F),
         ("X, order, signs and scales fitted", _number(found["mse_X_aligned"]), X),
         ("atoms recovered", f"{100 * found['atoms_recovered']:.4g}%", ""),
     ]
     parts = [_table(["mean squared error", "", ""], rows)]
-    observed = solution.observed
-    # Without F' the atoms come in an order of their own, and entries can't be compared one by one.
-    comparable = observed is not None and observed.F_prime is not None and np.shape(solution.mean.F) == np.shape(truth.F)
     if outcome is not None and comparable:
         figure = figures.recovery_figure(solution.problem, Instance(observed, truth), solution)  # type: ignore[arg-type]
         parts.append(_svg(figure, "Recovered against true signals, and reported against actual errors"))

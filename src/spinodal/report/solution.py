@@ -38,8 +38,8 @@ NAMES = {
     "noise_variance": "noise variance",
     "eta": "error of F', eta",
 }
-# Residuals of so many times the noise variance are not noise.
-UNEXPLAINED = 1.5
+# A mean squared residual of more than so many times the noise variance is not noise.
+_UNEXPLAINED = 1.5
 # Points and size of the picture in a notebook.
 _POINTS, _WIDTH, _HEIGHT = 120, 260, 60
 
@@ -140,6 +140,18 @@ def noise_ratio(solution: Solution) -> float | None:
     return float(solution.residual) / float(noise) if noise is not None and float(noise) > 0 else None
 
 
+def fit_in_words(solution: Solution) -> str:
+    """What the residual says about the fit of a run that can be trusted; nothing where there is no noise to compare with."""
+    ratio = noise_ratio(solution)
+    if ratio is None or not status(solution).trusted:
+        return ""
+    if ratio > _UNEXPLAINED:
+        return "noise alone does not explain it"
+    if ratio > 1:
+        return "a little more than noise, so look at the signals explained worst"
+    return "as it should be, for F and X were fitted to these data"
+
+
 def predicted(solution: Solution) -> Outcome | None:
     """What the theory says of data like these; None if the run can't be trusted, since it would rest on wrong parameters, or if the theory
     does not cover the channel."""
@@ -179,13 +191,12 @@ def _facts(solution: Solution) -> list[tuple[str, str]]:
     # An infinite eta says that nothing is known of F, which is no number to report.
     used = [f"{NAMES.get(name, name)} {value:.4g} ({how})" for name, (value, how) in parameters(solution).items() if np.isfinite(value)]
     seconds = "" if solution.seconds is None else f" in {float(solution.seconds):.3g} s"
-    ratio = noise_ratio(solution) if status(solution).trusted else None
-    enough = "" if ratio is None else "; noise alone does not explain it" if ratio > UNEXPLAINED else "; noise explains it"
+    verdict = fit_in_words(solution)
     return [
         ("status", f"{ending(solution)}{seconds}"),
         ("reason", str(solution.reason)),
         *([("model", ", ".join(used))] if used else []),
-        ("fit", f"{fit(solution)}{enough}"),
+        ("fit", f"{fit(solution)}{'; ' if verdict else ''}{verdict}"),
     ]
 
 
