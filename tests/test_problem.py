@@ -106,8 +106,8 @@ def test_sizes_that_are_not_positive_are_refused_by_name(name: str, value: objec
     [
         ({"eta": -1.0}, "eta"),
         ({"eta": np.nan}, "eta"),
-        ({"noise_variance": -1e-9}, "noise variance"),
-        ({"noise_variance": np.inf}, "noise variance"),
+        ({"noise_variance": -1e-9}, "noise_variance"),
+        ({"noise_variance": np.inf}, "noise_variance"),
         ({"observed_fraction": 0.0}, "observed_fraction"),
         ({"observed_fraction": 1.1}, "observed_fraction"),
         *(({"rho": rho}, "rho") for rho in (0.0, 1.0, 1.2, np.nan)),

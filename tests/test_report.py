@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xarray
 
-import new_solve
 import spinodal as sp
 from spinodal.figures import report as draw
 from spinodal.inference.solution import Names, Solution, Status
@@ -23,7 +20,7 @@ from spinodal.theory import outcomes
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
 INSTANCE = sp.sample(PROBLEM, 20, seed=5)
-solve: Callable[..., Any] = new_solve.solve if new_solve.NEEDED else sp.solve  # sp.solve when new_solve is deleted
+solve = sp.solve
 SOLUTION: Solution = replace(solve(INSTANCE.observed, PROBLEM), learned=("noise_variance",))
 BAD = [status for status in Status if not status.trusted]
 EMPTY = {"meta", "br", "hr", "img", "path", "use", "rect", "image"}

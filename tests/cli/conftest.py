@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-import new_solve
 import spinodal as sp
-from spinodal import inference
 from spinodal.cli import main
 
 # One small shape for all tests, so that it is compiled once: M = 12, N = 20, P = 60.
@@ -41,12 +39,6 @@ def run_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Do
         return Done(stop.value.code, out.getvalue(), err.getvalue())
 
     return run
-
-
-@pytest.fixture(autouse=True)
-def _the_new_solve(monkeypatch: pytest.MonkeyPatch) -> None:  # to be deleted with new_solve
-    if new_solve.NEEDED:
-        monkeypatch.setattr(inference, "solve", new_solve.solve)
 
 
 @pytest.fixture(scope="session")

@@ -161,7 +161,7 @@ def test_damaged_files_are_refused_in_one_sentence(run_cli: Run, tmp_path: Path,
     ("changes", "word"),
     [
         ({"--rho": "2"}, "density"),
-        ({"--delta": "-1"}, "noise variance"),
+        ({"--delta": "-1"}, "noise_variance"),
         ({"--eta": "nan"}, "eta"),
         ({"--method": "magic"}, "method"),
         ({"--max-iter": "0"}, "max_iterations"),
@@ -224,7 +224,6 @@ def test_stages_are_shown_on_a_terminal_as_they_come(measurements: Path, tmp_pat
 # A real run of the command that says when it is iterating: the parent then interrupts it.
 INTERRUPTED = """
 from contextlib import contextmanager
-import new_solve; new_solve.install()
 from spinodal.cli import main, output
 
 @contextmanager

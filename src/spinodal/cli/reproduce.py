@@ -48,7 +48,7 @@ _SEEDS_4, _SEEDS_4_FAST = 4, 2
 def _fig4(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> list[Path]:
     """AMP against the Bayes-optimal error at several sizes, both panels."""
     from ..evaluation.experiments import FIGURE_4, figure_4
-    from ..sweeps.executors import platform
+    from ..inference.execution.machine import platform
 
     accelerated = () if platform() == "cpu" else (_SIZE_4_ACCELERATED,)
     chosen = tuple(int(n) for n in numbers("sizes", sizes)) if sizes else _SIZES_4_FAST if fast else _SIZES_4 + accelerated

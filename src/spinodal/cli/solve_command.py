@@ -151,7 +151,7 @@ def _enough_memory(measured: Measurements, sizes: list[int] | None) -> Iterator[
 def _result(solution: Solution, method: str) -> dict[str, Any]:
     """What is printed, and saved beside the arrays."""
     status = words.status(solution)
-    candidates = getattr(solution, "candidates", None) or ()
+    candidates = solution.candidates
     return {
         "method": method,
         "status": str(status),

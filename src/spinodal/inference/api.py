@@ -134,11 +134,11 @@ def solve(
     if isinstance(solver, type) or not (isinstance(solver, Solver) or hasattr(solver, "solve")):
         raise InputError(f"solver must be an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle object, but {solver!r} was given.")
     checked = [checks.check_knowledge(observed, each.knowledge) for each in models]
+    N = checks.count_atoms(observed.F_prime, n_atoms)  # type: ignore[arg-type]  # of an F' that says nothing else, too
     observed, models = checked[0][0], [each.replace(knowledge=knowledge) for each, (_, knowledge) in zip(models, checked, strict=True)]
     batched = observed.Y.ndim == 3
     size = len(observed.Y) if batched else 1
     checks.check_models(models, size)
-    N = checks.count_atoms(observed.F_prime, n_atoms)  # type: ignore[arg-type]
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
     check_count("restarts", restarts)

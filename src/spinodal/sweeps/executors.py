@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from ..errors import InputError, check_count
+from ..inference.execution.machine import platform
 from .compute import Done, compute, failed
 from .plan import Batch
 
@@ -46,14 +47,6 @@ class Runs(Protocol):
 def cores() -> int:
     """Processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def platform() -> str:
-    """The kind of device that JAX computes on here: "cpu", "gpu" or "tpu"."""
-    import jax.numpy as jnp
-
-    (device,) = jnp.zeros(()).devices()
-    return str(device.platform)
 
 
 class InProcess:

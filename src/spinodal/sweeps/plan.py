@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..errors import InputError
-from ..inference.search.epochs import is_strong
+from ..inference.search.search import is_strong
 from ..model.channels import GaussianNoise
 from ..model.knowledge import knowledge_of
 from ..model.model import Problem
@@ -77,7 +77,7 @@ def make_plan(spec: Spec) -> Plan:
     groups: dict[tuple[Any, ...], list[Point]] = {}
     for design, numbers in enumerate(spec.designs):
         problem = problem_of(numbers, spec.prior)
-        kind = (problem.eta == 0, problem.eta == float("inf"), is_strong(problem), problem.observed_fraction < 1)
+        kind = (problem.eta == 0, problem.eta == float("inf"), is_strong(problem.knowledge, problem.prior.F), problem.observed_fraction < 1)
         if spec.options["restarts"] > 1 and not kind[1]:
             raise InputError(f"restarts must be 1 where eta is finite, but {spec.options['restarts']} was given.")
         for N in spec.sizes:

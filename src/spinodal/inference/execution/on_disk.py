@@ -26,7 +26,7 @@ from .. import checks
 from ..loop.history import History, Tolerance
 from ..loop.quantile import median
 from ..messages.gauge import gauge_step, has_gauge
-from ..messages.means import first_offsets, returned
+from ..messages.means import OfAll, first_offsets, of_all, returned
 from ..messages.state import State, first_state, unknown_signals
 from ..messages.update import ForMatrix, after_pass, counts_now, one_pass, prepare
 from ..search.search import is_strong
@@ -94,7 +94,7 @@ def solve_on_disk(
     checks.check_models([model], 1)
     observed, knowledge = checks.check_knowledge(first, model.knowledge)
     model = Model(model.prior, model.channel, knowledge)
-    N = checks.count_atoms(observed.F_prime, n_atoms)
+    N = checks.count_atoms(first.F_prime, n_atoms)
     width = _width(M, N, P, np.dtype(dtype).itemsize, block)
     where = _room_on_disk(Path(directory), M, N, P, np.dtype(dtype).itemsize)
     spans = [slice(start, min(start + width, P)) for start in range(0, P, width)]
@@ -134,8 +134,8 @@ def solve_on_disk(
         files = Signal(*(_file(where, name, rows, P, dtype) for name, rows in (("X_mean", N), ("X_variance", N), ("g", M))))
         columns = np.zeros(P, dtype) if away.F else None
         run = _Passes(plan, traced, hint, whole, Y, masked, spans, files, columns, 1 - float(solver.damping))
-        state, trace, status, reason = _iterate(run, state, max_iterations, tolerance, progress)
-        state, residual = run.finish(state, float(trace.level[-1]))
+        state, level, trace, status, reason = _iterate(run, state, max_iterations, tolerance, progress)
+        state, residual = run.finish(state, level)
         good = np.isfinite(residual) and residual <= WORSE_THAN_NOTHING * seen.power + float(whole.channel.noise_scale(whole.power))
         mean, variance = (np.asarray(value) for value in state.F)
     (where / "g.npy.part").unlink()
@@ -224,31 +224,45 @@ class _Passes(NamedTuple):
             part = np.asarray(self.Y[:, span], dtype=self.plan.dtype)
             yield span, Observed(jnp.asarray(part), self.hint, jnp.asarray(np.isfinite(part)) if self.masked else None)
 
-    def sweep(self, state: State, first: bool) -> tuple[ForMatrix, np.ndarray, np.ndarray]:
-        """One pass over all signals: X and g replaced in their files; the sums for F, and each signal's level and residual."""
+    def sweep(self, state: State, first: bool) -> tuple[ForMatrix, Any, np.ndarray, np.ndarray]:
+        """One pass over all signals: X and g replaced in their files; the sums for F and of each row of X, each signal's level and
+        residual."""
         sums, level, square = None, [], []
         for span, observed in self.blocks():
             old = None if first else Signal(*(jnp.asarray(file[:, span]) for file in self.files))
             column = None if self.columns is None else jnp.asarray(self.columns[span])
-            new, said, v, *own = _block(self.plan, self.model, observed, self.whole, state, old, column, self.step_size)
+            new, *said, v, own_level, own_square = _block(self.plan, self.model, observed, self.whole, state, old, column, self.step_size)
             for file, values in zip(self.files, new, strict=True):
                 file[:, span] = values
             if self.columns is not None:
                 self.columns[span] = v
             sums = said if sums is None else jax.tree.map(jnp.add, sums, said)
-            level.append(np.asarray(own[0]))
-            square.append(np.asarray(own[1]))
+            level.append(np.asarray(own_level))
+            square.append(np.asarray(own_square))
         assert sums is not None
-        return sums, np.concatenate(level), np.concatenate(square)
+        return (*sums, np.concatenate(level), np.concatenate(square))
 
-    def finish(self, state: State, level: float) -> tuple[State, float]:
-        """Apply the pending scale to X and give means back what was taken off; the mean squared residual of the estimates."""
-        root, total, count = np.sqrt(self.plan.N), 0.0, 0
-        F = None
+    def over_all(self, state: State, level: np.ndarray) -> OfAll | None:
+        """What must be known of all signals before means are given back."""
+        if not any(self.plan.centre):
+            return None
+        parts = []
         for span, observed in self.blocks():
             column = None if self.columns is None else jnp.asarray(self.columns[span])
             X = Moments(*(jnp.asarray(file[:, span]) for file in (self.files.mean, self.files.variance)))
-            F, X = _returned(self.plan, self.model, observed, self.whole, state, X, column, level)
+            share = (span.stop - span.start) / len(level)
+            here = _of_all(self.plan, self.model, observed, self.whole, state, X, column, jnp.asarray(level[span]))
+            parts.append(OfAll(share * here.v, share * here.columns, here.certain))
+        return OfAll(*(sum(values) for values in zip(*parts, strict=True)))
+
+    def finish(self, state: State, level: np.ndarray) -> tuple[State, float]:
+        """Apply the pending scale to X and give means back what was taken off; the mean squared residual of the estimates."""
+        root, total, count = np.sqrt(self.plan.N), 0.0, 0
+        F, over = None, self.over_all(state, level)
+        for span, observed in self.blocks():
+            column = None if self.columns is None else jnp.asarray(self.columns[span])
+            X = Moments(*(jnp.asarray(file[:, span]) for file in (self.files.mean, self.files.variance)))
+            F, X = _returned(self.plan, self.model, observed, self.whole, state, X, column, jnp.asarray(level[span]), over)
             self.files.mean[:, span], self.files.variance[:, span] = X
             error = np.asarray(observed.Y) - np.asarray(F.mean) @ self.files.mean[:, span] / root
             total, count = total + float(np.nansum(error**2)), count + int(np.isfinite(error).sum())
@@ -267,7 +281,7 @@ def _part(plan: Plan, model: Any, observed: Observed, whole: Task) -> Task:
 @partial(jax.jit, static_argnums=0)
 def _block(
     plan: Plan, model: Any, observed: Observed, whole: Task, state: State, old: Signal | None, column: Any, step_size: Any
-) -> tuple[Signal, ForMatrix, Any, Any, Any]:
+) -> tuple[Signal, ForMatrix, Any, Any, Any, Any]:
     """The pass over some signals; `old` is None before the first."""
     task = _part(plan, model, observed, whole)
     M, _, P = task.sizes
@@ -280,31 +294,44 @@ def _block(
     here = state._replace(X=Moments(old.mean, old.variance), g=old.g, offset=offset)
     step_X = jnp.where(state.age == 0, 1, step_size)
     new, sums = one_pass(rules, task, prepare(rules, task, state.F), here, step_X, counts_now(state))
-    return Signal(new.X.mean, new.X.variance, new.g), sums, new.offset, new.level, new.square
+    return Signal(new.X.mean, new.X.variance, new.g), sums, jnp.sum(new.X.mean, axis=1), new.offset, new.level, new.square
 
 
 @partial(jax.jit, static_argnums=0)
-def _returned(plan: Plan, model: Any, observed: Observed, whole: Task, state: State, X: Moments, column: Any, level: Any) -> Any:
-    task, k = _part(plan, model, observed, whole), state.scale[:, None]
-    offset = state.offset._replace(X=column)
-    return returned(task, state.F, Moments(X.mean / k, X.variance / k**2), offset, jnp.asarray(level, task.Y.dtype))
+def _of_all(plan: Plan, model: Any, observed: Observed, whole: Task, state: State, X: Moments, column: Any, level: Any) -> OfAll:
+    return of_all(_part(plan, model, observed, whole), _scaled(X, state), state.offset._replace(X=column), level)
 
 
 @partial(jax.jit, static_argnums=0)
-def _after(plan: Plan, whole: Task, state: State, sums: ForMatrix, step_size: Any) -> State:
+def _returned(plan: Plan, model: Any, observed: Observed, whole: Task, state: State, X: Moments, column: Any, level: Any, over: Any) -> Any:
+    task = _part(plan, model, observed, whole)
+    return returned(task, state.F, _scaled(X, state), state.offset._replace(X=column), level, over)
+
+
+def _scaled(X: Moments, state: State) -> Moments:
+    k = state.scale[:, None]
+    return Moments(X.mean / k, X.variance / k**2)
+
+
+@partial(jax.jit, static_argnums=0)
+def _after(plan: Plan, whole: Task, state: State, sums: ForMatrix, rows: Any, step_size: Any) -> State:
     now = counts_now(state)
     solver: Any = plan.solver
     state = after_pass(solver.rules, whole, state, sums, step_size)
-    return gauge_step(whole, state, sums.power, now) if solver.gauge and has_gauge(whole) else state
+    if not (solver.gauge and has_gauge(whole)):
+        return state
+    # All that the gauge asks of X is the sum of each row: one column that has it stands for all.
+    column = Moments(rows[:, None], jnp.zeros_like(rows[:, None]))
+    return gauge_step(whole, state._replace(X=column), sums.power, now)._replace(X=None)
 
 
-def _iterate(run: _Passes, state: State, max_iterations: int, tolerance: float, progress: Any) -> tuple[State, Trace, Status, str]:
-    """Pass after pass until the median level settles: the rule of `loop.iterate`."""
+def _iterate(run: _Passes, state: State, max_iterations: int, tolerance: float, progress: Any) -> tuple[State, Any, Trace, Status, str]:
+    """Pass after pass until the median level settles: the rule of `loop.iterate`. Also the last level of each signal."""
     rows: list[tuple[float, float, float, float]] = []
     history, status = History.start(run.plan.dtype), Status.MAX_ITERATIONS
     for k in range(max_iterations):
-        sums, level, square = run.sweep(state, first=k == 0)
-        state = _after(run.plan, run.whole, state, sums, run.step_size)
+        sums, sums_of_X, level, square = run.sweep(state, first=k == 0)
+        state = _after(run.plan, run.whole, state, sums, sums_of_X, run.step_size)
         history = history.after(median(jnp.asarray(level)), jnp.asarray(np.mean(square)))
         rows.append((float(history.residual), float(history.level), 1 - run.step_size, float(history.change)))
         if progress is not None:
@@ -315,4 +342,5 @@ def _iterate(run: _Passes, state: State, max_iterations: int, tolerance: float, 
             status = Status.CONVERGED
             break
     words = "settled after" if status is Status.CONVERGED else "had not settled after"
-    return state, Trace(*(np.array(column) for column in zip(*rows, strict=True))), status, f"the run {words} {len(rows)} iterations"
+    trace = Trace(*(np.array(column) for column in zip(*rows, strict=True)))
+    return state, level, trace, status, f"the run {words} {len(rows)} iterations"

@@ -12,7 +12,7 @@ against M N + N P.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -61,25 +61,47 @@ def moved(offset: Any, push: Any, weight: Any, step_size: Any) -> Any:
     return None if offset is None else offset + jnp.minimum(step_size, 0.5) * push / weight
 
 
-def returned(task: Task, F: Moments, X: Moments, offset: Pair[Any], level: Any) -> tuple[Moments, Moments]:
+class OfAll(NamedTuple):
+    """Of all signals: the means of v and of what X says v is, and the sum of 1/level over the observed entries of each row."""
+
+    v: Any
+    columns: Any
+    certain: Any
+
+
+def of_all(task: Task, X: Moments, offset: Pair[Any], level: Any) -> OfAll:
+    """What `returned` needs to know of all signals."""
+    certain = task.seen(1 / jnp.broadcast_to(level, task.Y.shape))
+    v = jnp.zeros((), task.Y.dtype) if offset.X is None else jnp.mean(offset.X)
+    return OfAll(v, jnp.mean(_columns(task, X)), jnp.sum(certain, axis=1, keepdims=True))
+
+
+def _columns(task: Task, X: Moments) -> Any:
+    """v as X says it is."""
+    m, mu = (jnp.zeros((), task.Y.dtype) if mean is None else mean for mean in task.centre)
+    return m * jnp.sum(X.mean - mu, axis=0) / jnp.asarray(task.sizes[1] ** 0.5, task.Y.dtype)
+
+
+def returned(task: Task, F: Moments, X: Moments, offset: Pair[Any], level: Any, over: OfAll | None = None) -> tuple[Moments, Moments]:
     """F and X with what the offsets know of their sums: the shift of all entries of a row of F (a column of X) that explains u (v).
 
     Each entry moves in proportion to its variance, by an amount of order 1/sqrt(N): of no weight in its error, but of the order of the
-    others' in the residual.
+    others' in the residual. `over` is what `of_all` says, where the task is a block of the signals.
     """
     if offset.F is None and offset.X is None:
         return F, X
+    over = of_all(task, X, offset, level) if over is None else over
     _, N, _ = task.sizes
     root = jnp.asarray(N**0.5, task.Y.dtype)
     m, mu = (jnp.zeros((), task.Y.dtype) if mean is None else mean for mean in task.centre)
-    rows, columns = mu * jnp.sum(F.mean - m, axis=1, keepdims=True) / root + m * mu * root, m * jnp.sum(X.mean - mu, axis=0) / root
+    rows, columns = mu * jnp.sum(F.mean - m, axis=1, keepdims=True) / root + m * mu * root, _columns(task, X)
     u = jnp.zeros_like(rows) if offset.F is None else offset.F
     v = jnp.zeros_like(columns) if offset.X is None else offset.X
-    u, v, rows, columns = u + jnp.mean(v), v - jnp.mean(v), rows + jnp.mean(columns), columns - jnp.mean(columns)
+    u, v, rows, columns = u + over.v, v - over.v, rows + over.columns, columns - over.columns
     certain = 1 / jnp.broadcast_to(level, task.Y.shape)
     certain = task.seen(certain)
     if offset.F is not None:
-        gain = mu / (mu**2 * jnp.mean(F.variance, axis=1, keepdims=True) + 1 / jnp.sum(certain, axis=1, keepdims=True))
+        gain = mu / (mu**2 * jnp.mean(F.variance, axis=1, keepdims=True) + 1 / over.certain)
         F = F._replace(mean=F.mean + F.variance * gain * (u - rows) / root)
     if offset.X is not None:
         gain = m / (m**2 * jnp.mean(X.variance, axis=0) + 1 / jnp.sum(certain, axis=0))

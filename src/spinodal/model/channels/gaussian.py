@@ -26,7 +26,7 @@ class GaussianNoise(Channel):
     variance: Any = 0.0
 
     def __post_init__(self) -> None:
-        check_nonnegative("noise variance", self.variance)
+        check_nonnegative("noise_variance", self.variance)
 
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         level = self.variance + V

@@ -66,7 +66,7 @@ def ratios(name: str, n: int, instances: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", ["X gauss-bernoulli, mean 0.7", "F nonnegative"])
 def test_recovered_at_the_predicted_error(name: str) -> None:
-    F, X = ratios(name, 60, 2)
+    F, X = ratios(name, 100, 1)
     assert 0.9 < np.mean(F) < 1.2
     assert np.mean(X) < 1.5
 
