@@ -18,14 +18,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from spinodal.inference.search.epochs import search
 
 import spinodal as sp
 from benchmarks._peers import data_columns, installed
 from spinodal.figures.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from spinodal.figures.theory import blank_figure
 from spinodal.inference.execution.batch import Model, begin_batch, run_batch
-from spinodal.inference.loop.iterate import Progress, Tolerance
-from spinodal.inference.search.epochs import search
+from spinodal.inference.loop import Progress, Tolerance
 
 # An error that counts as having learned the dictionary, in dB.
 GOAL = -40.0

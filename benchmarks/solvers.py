@@ -12,8 +12,8 @@ import numpy as np
 
 import spinodal as sp
 from spinodal.inference.execution.machine import platform
-from spinodal.inference.loop.history import Tolerance
-from spinodal.inference.loop.iterate import begin, iterate
+from spinodal.inference.loop import Tolerance
+from spinodal.inference.loop import begin, iterate
 from spinodal.inference.task import make_task
 from spinodal.model import Model
 

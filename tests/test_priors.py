@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spinodal.model.priors.exponential import exp
 
 import oracle
 import spinodal as sp
-from spinodal.model.priors.exponential import exp
 from spinodal.model.priors.halfline import cut_moments, log_mills
 from zoo import PRIORS, ThreePoint
 

@@ -1,14 +1,16 @@
 """Which modules a call passes: from `spinodal solve file.csv` to the result, and in one iteration of message passing.
 
-    python tools/walk.py
+python tools/walk.py
 """
 
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,15 @@ def modules_passed(call: Callable[[], Any]) -> list[str]:
     finally:
         sys.setprofile(None)
     return list(passed)
+
+
+def import_everything() -> None:
+    """Calls made while modules are imported are not part of a walk."""
+    import spinodal
+
+    for module in pkgutil.walk_packages(spinodal.__path__, "spinodal."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
 
 
 def of_a_command() -> list[str]:
@@ -67,10 +78,12 @@ def of_an_iteration() -> list[str]:
     with jax.enable_x64(True):
         task = make_task(observed, problem, 8, "float64", sp.Pair(False, False))
         state = solver.init(task, None)
-        return modules_passed(lambda: jax.make_jaxpr(solver.step)(task, state))
+        # As in the loop, where the task is what it is and the state goes round.
+        return modules_passed(lambda: jax.make_jaxpr(lambda state: solver.step(task, state))(state))
 
 
 def main() -> None:
+    import_everything()
     for what, passed in (("spinodal solve file.csv", of_a_command()), ("one iteration of AMP", of_an_iteration())):
         print(f"{what}: {len(passed)} modules")
         for name in passed:

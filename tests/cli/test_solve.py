@@ -20,7 +20,7 @@ import pytest
 import spinodal as sp
 from conftest import Done
 from spinodal.cli import main
-from spinodal.cli.interrupts import between_iterations
+from spinodal.cli.output import between_iterations
 from spinodal.inference.solution import Status
 from spinodal.io.write import whole_file
 from spinodal.report.solution import NEXT_STEP

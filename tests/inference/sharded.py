@@ -20,8 +20,8 @@ from jax.sharding import Mesh
 
 import spinodal as sp
 from spinodal.inference.execution.batch import Plan, begin_batch, run_batch
-from spinodal.inference.execution.sharding import Placement
-from spinodal.inference.loop.history import Tolerance
+from spinodal.inference.execution.sharding import Sharded
+from spinodal.inference.loop import Tolerance
 
 # A strong hint; one with learned parameters; a weak hint, with repairs and the order of F'; a dictionary from scratch.
 CASES: dict[str, tuple[float, tuple[str, ...]]] = {
@@ -57,14 +57,15 @@ def solved(case: str, devices: int) -> dict[str, Any]:
 def collectives(devices: int) -> list[tuple[str, str]]:
     """What the compiled iterations communicate: (kind, shapes of what is sent), for each instruction inside a loop."""
     problem = problem_of("strong")
-    placement = Placement(mesh_of(devices), problem.sizes(N)[2])
+    placement = Sharded(mesh_of(devices), problem.sizes(N)[2])
     observed = jax.tree.map(lambda value: value[None], sp.sample(problem, N, seed=1).observed)
     with jax.enable_x64(True), placement.active():
         model = sp.Model(problem.prior, problem.channel, problem.knowledge)
         numbers = placement.everywhere(jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], model))
         observed, keys = placement.columns(observed), placement.everywhere(jax.random.split(jax.random.key(0), 1))
         plan = Plan(sp.Search().around(sp.AMP()), N, "float64", sp.Pair(False, False))
-        run = placement.run(begin_batch(plan, observed, numbers, keys, None), plan.solver)
+        run = begin_batch(plan, observed, numbers, keys, None)
+        run = placement.run(run, plan.solver.divided(run.state))
         goal = run.iteration + LIMIT
         text = run_batch.lower(plan, observed, numbers, run, goal, goal, Tolerance(1e-4)).compile().as_text()
     found, inside = [], ""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.inference import api
+from spinodal.inference.execution import group
 
 PROBLEMS = [sp.Problem.sparse(alpha=0.6, pi=3.0, rho=rho, noise_variance=noise) for rho, noise in ((0.1, 1e-4), (0.2, 1e-6), (0.15, 1e-2))]
 SEEDS = [3, 5, 8]
@@ -38,7 +38,7 @@ def test_each_instance_has_its_own_problem_and_seed() -> None:
 
 def test_together_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """All in one compiled loop, as accelerators have it, each stopping and mended in its own time; and one by one."""
-    monkeypatch.setattr(api, "one_by_one", lambda: False)
+    monkeypatch.setattr(group, "one_by_one", lambda: False)
     drawn = [sp.sample(problem, N, seed=seed).observed for problem, seed in zip(PROBLEMS, SEEDS, strict=True)]
     together = sp.solve(jax.tree.map(lambda *each: np.stack(each), *drawn), PROBLEMS, n_atoms=N, seed=SEEDS, max_iterations=60)
     monkeypatch.undo()

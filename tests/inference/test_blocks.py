@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spinodal as sp
-from spinodal.inference.execution import blocks
-from spinodal.inference.loop.history import Tolerance
-from spinodal.inference.loop.iterate import begin, iterate
+from spinodal.inference.execution import machine
+from spinodal.inference.loop import Tolerance, begin, iterate
 from spinodal.inference.task import make_task
 
 N, ITERATIONS = 30, 20
@@ -23,12 +22,12 @@ N, ITERATIONS = 30, 20
 
 @given(st.integers(1, 100_000))
 def test_blocks_cover_the_signals_once_and_are_few(P: int) -> None:
-    at = blocks.blocks(P)
+    at = machine.blocks(P)
     assert at[0].start == 0
     assert at[-1].stop == P
     assert all(one.stop == other.start for one, other in pairwise(at))
     assert len(at) <= 8
-    assert blocks.Layout(P, None, split=False).at == [slice(0, P)]
+    assert machine.Layout(P, None, split=False).at == [slice(0, P)]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_blocks_do_not_change_the_numbers(solver: Any, observed: float, mean: fl
     Y, F_prime, mask = instance.observed
 
     def after_some_iterations(widest: int) -> Any:
-        monkeypatch.setattr(blocks, "_WIDEST", widest)
+        monkeypatch.setattr(machine, "_WIDEST", widest)
 
         @jax.jit
         def run() -> Any:

@@ -12,9 +12,8 @@ import pytest
 
 import spinodal as sp
 from spinodal.inference.search.annealing import Annealed, first_guess, is_hot
-from spinodal.inference.search.diagnostics import diagnose
+from spinodal.inference.search.diagnostics import diagnose, findings_in_words
 from spinodal.inference.search.repair import mend, repaired
-from spinodal.inference.status import findings_in_words
 from spinodal.inference.task import Task, make_task
 from spinodal.model.priors import Moments
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.inference.loop.history import Tolerance
-from spinodal.inference.loop.iterate import begin, iterate
+from spinodal.inference.loop import Tolerance, begin, iterate
 from spinodal.inference.task import make_task
 
 # Arrays of the size of X (N x P) alive at a time, with Y: the promise of docs/solvers.md.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinodal.inference.loop.quantile import median, quantile
+from spinodal.inference.loop import median, quantile
 
 SIZE = 9  # one compilation for all
 MANY = 128

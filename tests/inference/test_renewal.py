@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.inference.execution import blocks, linear, renewal
-from spinodal.inference.execution.renewal import Looked, Renewed, by_kernel, renew, renew_plainly
-from spinodal.inference.messages.state import State
+from spinodal.inference.execution import machine, pallas
+from spinodal.inference.execution.machine import Looked, Renewed, renew, renew_plainly
+from spinodal.inference.execution.pallas import by_kernel
+from spinodal.inference.messages.update import State
 from spinodal.inference.task import Task, make_task
 
 # Not a multiple of a tile; a batch of instances.
@@ -57,10 +58,9 @@ def test_accelerators_compute_what_a_cpu_computes(kernel: bool, task: Task, expe
         used.append(True)
         return by_kernel(*arguments, interpret=True)
 
-    for module in (blocks, linear, renewal):
-        monkeypatch.setattr(module, "platform", lambda: "gpu")
-    monkeypatch.setattr(renewal, "runs_kernels", lambda: kernel)
-    monkeypatch.setattr(renewal, "by_kernel", interpreted)
+    monkeypatch.setattr(machine, "platform", lambda: "gpu")
+    monkeypatch.setattr(machine, "runs_kernels", lambda: kernel)
+    monkeypatch.setattr(pallas, "by_kernel", interpreted)
     with jax.enable_x64(True):
         found = jax.jit(jax.vmap(lambda task: run(task)))(task)
     assert bool(used) == kernel

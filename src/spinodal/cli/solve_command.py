@@ -19,7 +19,6 @@ from ..io import Measurements, read_measurements
 from ..io.write import named_file, save_solution
 from ..report import solution as words
 from . import output
-from .interrupts import between_iterations
 from .parsing import counts, number
 
 _AUTO = "auto"
@@ -59,7 +58,7 @@ def solve(
         # Everything is refused before an iteration is run, and nothing is made before there is something to write.
         page = _page(report, atom_shape, measured.observed.Y.shape[0])
         target = named_file("out", out if out is not None else _default_out(file), ".npz")
-        with between_iterations(stage) as progress, _enough_memory(measured, sizes):
+        with output.between_iterations(stage) as progress, _enough_memory(measured, sizes):
             solution = inference.solve(measured.observed, progress=progress, mesh=_mesh(devices), **told, **options)
         solution = replace(solution, names=measured.names)
         result = _result(solution, method)

@@ -10,29 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError, check, check_choice, check_count
-from ..model.model import Model
+from ..model.model import Model, stacked
 from ..model.priors import Moments
-from ..model.sampling import Observed, stacked
+from ..model.sampling import Observed
 from ..pair import Pair
 from . import checks
-from .execution.batch import Plan
+from .execution.batch import Plan, random_keys
 from .execution.checkpoint import Checkpoint, fingerprint
-from .execution.compiled import seldom
-from .execution.group import Outcome, Wishes, solve_group
-from .execution.machine import one_by_one
-from .execution.sharding import Placement
-from .progress import reporter
+from .execution.group import Outcome, Wishes, groups_of, reporter, solve_group
+from .execution.machine import OneDevice, check_memory
+from .search.diagnostics import judge
 from .search.learning import LEARNABLE, parameters
 from .search.search import ALONE, Search, is_strong
 from .solution import Solution, Status, Trace
 from .solvers.amp import AMP
 from .solvers.base import Estimate, Solver
 from .starts import automatic
-from .status import judge
 
 
 def solve(
@@ -150,8 +146,8 @@ def solve(
     checks.check_number("seed", len(seeds), size)
     check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
     check_count("every", every)
-    placement = Placement(mesh, observed.Y.shape[-1])
-    checks.check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize, placement.memories)
+    placement = _placement(mesh, observed.Y.shape[-1])
+    check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize, placement.memories)
     if start is not None:
         checks.check_start(start, observed.Y.shape, N, restarts)
     if not isinstance(solver, Solver):
@@ -214,6 +210,14 @@ def _likeliest(numbers: list[int], fit: Callable[..., Solution]) -> Solution:
     return replace(best, candidates=table)
 
 
+def _placement(mesh: Any, P: int) -> OneDevice:
+    if mesh is None:
+        return OneDevice()
+    from .execution.sharding import Sharded
+
+    return Sharded(mesh, P)
+
+
 def _with_axis(tree: Any) -> Any:
     return jax.tree.map(lambda value: value[None], tree)
 
@@ -230,15 +234,6 @@ def _means_to_remove(solver: Solver, models: Sequence[Model], learn: tuple[str, 
     return Pair(F=F, X=X or "slab_mean" in learn)
 
 
-@seldom(1, 2)
-def _keys(seeds: Any, size: int, restarts: int) -> Any:
-    """A random key for every start. An instance with a seed of its own has the keys it would have alone."""
-    own, starts = jnp.broadcast_to(seeds, (size,)), jnp.tile(jnp.arange(restarts), size)
-    if seeds.shape[0] == 1:
-        starts = jnp.arange(size * restarts)
-    return jax.vmap(lambda seed, k: jax.random.key_data(jax.random.fold_in(jax.random.key(seed), k)))(jnp.repeat(own, restarts), starts)
-
-
 def _solve_batch(
     plan: Plan,
     observed: Observed,
@@ -246,15 +241,15 @@ def _solve_batch(
     seeds: Sequence[int],
     restarts: int,
     wishes: Wishes,
-    placement: Placement,
+    placement: OneDevice,
     saved: Checkpoint | None,
     start: Solution | None,
 ) -> Solution:
-    """Instances (and restarts) one after another on a CPU, where each stays in cache and stops when it is done; else all together."""
+    """Instances and restarts in groups, each solved together."""
     size, dtype = len(observed.Y), np.dtype(plan.dtype)
     # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
     with jax.enable_x64(dtype == np.float64), jax.default_matmul_precision("highest"), placement.active():
-        keys = np.asarray(_keys(np.asarray(seeds, dtype=np.int64), size, restarts))
+        keys = np.asarray(random_keys(np.asarray(seeds, dtype=np.int64), size, restarts))
         model = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *leaf.shape[1:])), stacked(models, dtype))
         observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)
         estimate = None
@@ -263,10 +258,8 @@ def _solve_batch(
             estimate = Estimate(F, X)
         if restarts > 1:
             observed, model = jax.tree.map(lambda value: np.repeat(value, restarts, axis=0), (observed, model))
-        alone = one_by_one() and placement.mesh is None and saved is None
-        groups = [slice(k, k + 1) for k in range(size * restarts)] if alone else [slice(0, size * restarts)]
         parts = []
-        for group in groups:
+        for group in groups_of(size * restarts, placement, saved):
             here, its_model, its_start = jax.tree.map(lambda value, group=group: value[group], (observed, model, estimate))
             random = jax.vmap(jax.random.wrap_key_data)(keys[group])
             outcome = solve_group(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,14 +12,11 @@ from ..errors import InputError, check_count
 from ..model.knowledge import Knowledge, Known
 from ..model.model import Model
 from ..model.sampling import Observed
-from .execution.machine import memory
 from .search.search import is_strong
 from .solution import Names, Solution
 
 # Data are in units of the priors, so entries beyond this are a mistake of units; their squares would overflow in single precision.
 _LARGEST = 1e15
-# Arrays of the size of X alive at a time, at most.
-_ARRAYS = 6
 # F' with a smaller eta than this is F to rounding.
 _EXACT = float(np.finfo(float).eps ** 2)
 
@@ -108,26 +104,6 @@ def check_start(start: Any, shape: tuple[int, ...], N: int, restarts: int) -> No
         raise InputError(
             f"start must have F of shape {(*batch, M, N)} and X of shape {(*batch, N, P)}, but {shapes[0]} and {shapes[1]} were given."
         )
-
-
-def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -> None:
-    """Refuse what can't fit: a run holds about six arrays of the size of X and Y, and a few of F's, of `size` bytes an entry.
-
-    The signals may be divided among several `memories` of the size of this one.
-    """
-    *batch, M, P = shape
-    needed = math.prod(batch) * bytes_needed(M, N, P, size)
-    room = memory() * memories
-    if needed > room:
-        raise InputError(
-            f"Y and n_atoms must leave room in memory, but {M} x {P} with {N} atoms needs about {needed / 1e9:.3g} GB and there are "
-            f"{room / 1e9:.3g} GB; try fewer signals or atoms, or single precision."
-        )
-
-
-def bytes_needed(M: int, N: int, P: int, size: int) -> int:
-    """Bytes that a run holds, at most."""
-    return size * (_ARRAYS * max(N, M) * P + _ARRAYS * M * N)
 
 
 def _array(name: str, value: Any) -> np.ndarray:

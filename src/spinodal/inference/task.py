@@ -50,6 +50,11 @@ class Task(NamedTuple):
         return self.given is None
 
     @property
+    def removes_means(self) -> bool:
+        """Whether prior means are taken off before messages are passed."""
+        return self.centre.F is not None or self.centre.X is not None
+
+    @property
     def seen_by_signal(self) -> Any:
         """Fraction of the entries of each column of Y that are observed."""
         return 1.0 if self.mask is None else jnp.mean(self.mask, axis=0)
@@ -66,7 +71,9 @@ class Task(NamedTuple):
         return values if self.mask is None else values * self.mask
 
     def matrix_posterior(self, a: Any, b: Any) -> Moments:
-        """Posterior of F given the data's message (a, b), its prior and F'."""
+        """Posterior of F given the data's message (a, b), its prior and F', if there is one."""
+        if self.from_scratch:
+            return self.prior.F.posterior(a, b)
         return self.knowledge.posterior(self.prior.F, self.given, a, b)
 
     def with_model(self, prior: Pair[Prior], channel: Channel, knowledge: Knowledge) -> Task:
@@ -76,6 +83,11 @@ class Task(NamedTuple):
             start = _start(knowledge, prior.F, self.given, start.mean.shape, dtype)
         centre = Pair(*(None if old is None else jnp.asarray(p.moments().mean, dtype) for old, p in zip(self.centre, prior, strict=True)))
         return self._replace(prior=prior, channel=channel, knowledge=knowledge, start=start, centre=centre)
+
+
+def centred(values: Any, mean: Any) -> Any:
+    """Values less their prior mean; None where that is zero, and nothing is copied."""
+    return values if mean is None else values - mean
 
 
 def make_task(observed: Observed, model: Model, N: int, dtype: Any, centre: Pair[bool]) -> Task:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import jax
 import numpy as np
@@ -155,3 +156,11 @@ class Problem(Model):
             (50, 100, 300)
         """
         return max(1, round(float(self.alpha) * n)), n, max(1, round(float(self.pi) * n))
+
+
+Kind = TypeVar("Kind", bound=Model)
+
+
+def stacked(models: Sequence[Kind], dtype: Any) -> Kind:
+    """Models of one kind as one, whose numbers have a leading axis. On the host: there are many numbers, and all are small."""
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype) for leaf in leaves]), *models)

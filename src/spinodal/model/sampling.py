@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,7 @@ import numpy as np
 
 from ..errors import check_count
 from ..pair import Pair
-from .model import Model, Problem
-
-Kind = TypeVar("Kind", bound=Model)
+from .model import Problem, stacked
 
 
 class Observed(NamedTuple):
@@ -79,11 +77,6 @@ def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) ->
     shape = problems[0].sizes(n), float(problems[0].observed_fraction) < 1
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, _draw_each(stacked(problems, float), *shape, np.asarray(seeds)))
-
-
-def stacked(problems: Sequence[Kind], dtype: Any) -> Kind:
-    """Problems of one kind as one, whose numbers have a leading axis. On the host: there are many numbers, and all are small."""
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype) for leaf in leaves]), *problems)
 
 
 @partial(jax.jit, static_argnums=(1, 2))

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from ..errors import InputError, check_count
-from ..inference.execution.machine import platform
+from ..inference.execution.machine import programs_at_once
 from .compute import Done, compute, failed
 from .plan import Batch
 
@@ -28,9 +28,6 @@ Started = Callable[[list[int]], None]
 _TRIES = 3
 # A sweep with fewer multiplications in its products than this, at so many iterations a solve, ends before processes pay: half a minute.
 _LITTLE, _ITERATIONS = 3e11, 200
-# Batches at a time on an accelerator: while one is solved, others are drawn and scored. An H200 solves N = 100 in 1 ms, and a core takes
-# longer than that to score it.
-_AT_ONCE = 4
 # Seconds to wait for a Dask scheduler to answer.
 _PATIENCE = 20
 
@@ -54,10 +51,10 @@ class InProcess:
     waiting for a thread."""
 
     def __init__(self, workers: int | None = None) -> None:
-        on_cpu = platform() == "cpu"
-        self.workers = workers if workers is not None else 1 if on_cpu else _AT_ONCE
+        most = programs_at_once()
+        self.workers = workers if workers is not None else most
         check_count("workers", self.workers)
-        if on_cpu and self.workers > 1:
+        if most == 1 < self.workers:
             raise InputError(f"workers must be 1 in one process on a CPU, but {self.workers} was given; the executor dask takes more.")
 
     @property
@@ -195,7 +192,7 @@ def suited(batches: Sequence[Batch], workers: int | None = None, say: Callable[[
         alone = work < _LITTLE or len(batches) < 2 or cores() == 1
     else:
         alone = workers == 1
-    if alone or platform() != "cpu":
+    if alone or programs_at_once() > 1:
         return InProcess(workers)
     if workers is None and not dask_is_installed():
         say(f"this process computes alone, since Dask is not installed; spinodal[dask] would use all {cores()} cores.")

@@ -4,24 +4,66 @@ the model."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial, wraps
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ...model.model import Model
+from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
-from ..loop.history import History, Tolerance
-from ..loop.iterate import Run, again, begin, going, iterate, iterate_together
+from ..loop import History, Run, Tolerance, again, begin, going, iterate, iterate_together
 from ..messages.means import returned
 from ..search.diagnostics import Findings, diagnose
 from ..search.repair import mend
 from ..search.search import WORTH
 from ..solvers.base import Estimate, Solver, model_of
 from ..task import Task, make_task
-from .compiled import seldom
+from .machine import platform
+
+# Most of the first seconds of a small solve are compilation. On a CPU, programs that run once or a few times on small arrays are compiled
+# with little effort: a tenth of the time (inspection of 40 atoms and 500 signals: 3.1 s of CPU time at full effort, 0.37 s at this one).
+# What is computed is the same to rounding. Options that mean little effort; versions of XLA know some of them.
+_LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+# Arrays of more entries are worth the full effort.
+_SMALL = 10**6
+
+
+def seldom(*static: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """jax.jit for a function that is called seldom; `static` are the arguments that are compiled in."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        plain = jax.jit(function, static_argnums=static)
+
+        @cache
+        def quick() -> Any:
+            return jax.jit(function, static_argnums=static, compiler_options=_known_options())
+
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            traced = [value for k, value in enumerate(arguments) if k not in static]
+            small = all(np.size(leaf) < _SMALL and not isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(traced))
+            return (quick() if small and platform() == "cpu" else plain)(*arguments)
+
+        return call
+
+    return decorate
+
+
+@cache
+def _known_options() -> dict[str, Any]:
+    """The options that this version of XLA knows."""
+    known = {}
+    for name, value in _LITTLE_EFFORT.items():
+        try:
+            jax.jit(lambda: 0, compiler_options={name: value})()
+        except jax.errors.JaxRuntimeError:
+            continue
+        known[name] = value
+    return known
 
 
 class Plan(NamedTuple):
@@ -69,6 +111,15 @@ def mapped(function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.map(lambda value: value[None], function(*jax.tree.map(lambda value: value[0], arguments)))
 
     return call
+
+
+@seldom(1, 2)
+def random_keys(seeds: Any, size: int, restarts: int) -> Any:
+    """A random key for every start. An instance with a seed of its own has the keys it would have alone."""
+    own, starts = jnp.broadcast_to(seeds, (size,)), jnp.tile(jnp.arange(restarts), size)
+    if seeds.shape[0] == 1:
+        starts = jnp.arange(size * restarts)
+    return jax.vmap(lambda seed, k: jax.random.key_data(jax.random.fold_in(jax.random.key(seed), k)))(jnp.repeat(own, restarts), starts)
 
 
 @seldom(0)
@@ -153,7 +204,7 @@ def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, toler
     def one(observed: Observed, model: Model, run: Run) -> Conclusion:
         given, solver = plan.task(observed, model), plan.solver
         task, found = solver.learned(given, run.state), solver.estimate(given, run.state)
-        F, X = returned(task, found.F, found.X, found.offset, found.level)
+        F, X = _returned(task, found)
         mean, variance = task.channel.predicted(F.mean @ X.mean / jnp.asarray(plan.N**0.5, task.Y.dtype)), Pair(F.variance, X.variance)
         residual = jnp.mean(task.seen(task.Y - mean) ** 2) / jnp.mean(task.seen_by_signal)
         nothing = jnp.mean(task.seen(task.Y - task.channel.predicted(jnp.zeros_like(task.Y))) ** 2) / jnp.mean(task.seen_by_signal)
@@ -180,10 +231,15 @@ def means_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Pair[
     def one(observed: Observed, model: Model, run: Run) -> Pair[Any]:
         given = plan.task(observed, model)
         found = plan.solver.estimate(given, run.state)
-        F, X = returned(plan.solver.learned(given, run.state), found.F, found.X, found.offset, found.level)
+        F, X = _returned(plan.solver.learned(given, run.state), found)
         return Pair(F.mean, X.mean)
 
     return mapped(one)(observed, model, run)
+
+
+def _returned(task: Task, found: Estimate) -> tuple[Moments, Moments]:
+    """F and X, with prior means that were taken off put back."""
+    return returned(task, found.F, found.X, found.offset, found.level) if task.removes_means else (found.F, found.X)
 
 
 # A run that explains Y this much worse than z = 0 would has come apart.

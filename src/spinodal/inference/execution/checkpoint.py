@@ -17,11 +17,11 @@ import jax
 import numpy as np
 
 from ...errors import InputError
-from ..loop.iterate import Run
+from ..loop import Run
 from ..search.search import Place
 from ..solution import Trace
 from ..solvers.base import Solver
-from .sharding import Placement, gathered
+from .machine import OneDevice
 
 _LAYOUT = 2
 
@@ -46,13 +46,13 @@ class Checkpoint:
         self.path, self.every, self.made_for = path, every, made_for
         self._last: int | None = None
 
-    def offer(self, place: Place, goal: Any, run: Run, parts: list[Any]) -> None:
+    def offer(self, place: Place, goal: Any, run: Run, parts: list[Any], placement: OneDevice) -> None:
         """Save, if enough iterations have passed since the last time."""
         now = int(np.max(run.iteration))
         if self._last is not None and now - self._last < self.every:
             return
         self._last = now
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(gathered((run, place.kept)))]
+        leaves = jax.tree.leaves(placement.fetched((run, place.kept)))
         if jax.process_index() == 0:
             self._write(place, np.asarray(goal), leaves, [np.asarray(leaf) for leaf in jax.tree.leaves(parts)])
 
@@ -73,7 +73,7 @@ class Checkpoint:
             if temporary is not None:
                 temporary.unlink(missing_ok=True)
 
-    def load(self, inspect: Any, start: Run, placement: Placement, solver: Solver) -> tuple[Place, Any, Run, list[Any]]:
+    def load(self, inspect: Any, start: Run, placement: OneDevice, solver: Solver) -> tuple[Place, Any, Run, list[Any]]:
         """Where the solve stood, how far its present run may go, the run, and the traces. `start` is a run of the same shape."""
         try:
             with np.load(self.path, allow_pickle=False) as file:
@@ -89,9 +89,9 @@ class Checkpoint:
         like = (start, (start, verdict) if place.stage == "repair" else verdict)
         run, kept = jax.tree.unflatten(jax.tree.structure(like), leaves)
         if place.stage == "repair":
-            kept = placement.run(kept[0], solver), placement.everywhere(kept[1])
+            kept = placement.run(kept[0], solver.divided(start.state)), placement.everywhere(kept[1])
         elif kept is not None:
             kept = placement.everywhere(kept)
         each = len(Trace._fields) + 2
         parts = [(traces[k], traces[k + 1], Trace(*traces[k + 2 : k + each])) for k in range(0, len(traces), each)]
-        return place._replace(kept=kept), goal, placement.run(jax.tree.map(jax.numpy.asarray, run), solver), parts
+        return place._replace(kept=kept), goal, placement.run(jax.tree.map(jax.numpy.asarray, run), solver.divided(start.state)), parts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -12,16 +14,17 @@ import numpy as np
 from ...model.model import Model
 from ...model.sampling import Observed
 from ...pair import Pair
-from ..loop.history import Tolerance
-from ..loop.iterate import RECORDED, Run
+from ..loop import RECORDED, Run, Tolerance
 from ..search.search import Engine, Place, Search, search
 from ..solution import Trace
 from ..solvers.base import Estimate
 from . import batch
 from .batch import Conclusion, Plan, Verdict
 from .checkpoint import Checkpoint
-from .sharding import Placement, gathered
+from .machine import OneDevice, one_by_one
 
+# Who is told how a solve is going: the stage, the iteration and the residual.
+Told = Callable[[str, int, float], None]
 # Iterations between two calls of a progress callback.
 _PROGRESS_STRIDE = 10
 # Whoever watches is shown every iteration at first, then one each time their number has grown by this share, or by so many.
@@ -35,7 +38,7 @@ class Wishes(NamedTuple):
     tolerance: float
     search: Search
     strong: bool
-    progress: Callable[[str, int, float], None] | None = None
+    progress: Told | None = None
     watch: Callable[[int, Pair[Any]], None] | None = None
 
 
@@ -52,11 +55,12 @@ class Outcome(NamedTuple):
 class Recorder:
     """The traces of all calls, joined."""
 
-    def __init__(self) -> None:
+    def __init__(self, placement: OneDevice) -> None:
+        self.placement = placement
         self.parts: list[tuple[np.ndarray, np.ndarray, Trace]] = []
 
     def add(self, run: Run) -> None:
-        begun, end, trace = jax.device_get(gathered((run.begun, run.iteration, run.trace)))
+        begun, end, trace = self.placement.fetched((run.begun, run.iteration, run.trace))
         longest = int(np.max(end - begun))
         if longest:
             self.parts.append((begun, end, Trace(*(values[:, :longest] for values in trace))))
@@ -71,13 +75,19 @@ class Recorder:
         return Trace(*whole)
 
 
+def groups_of(count: int, placement: OneDevice, saved: Checkpoint | None) -> list[slice]:
+    """Which of the instances are solved together: one after another on a CPU, where each stays in cache and stops when it is done."""
+    alone = one_by_one() and placement.devices == 1 and saved is None
+    return [slice(k, k + 1) for k in range(count)] if alone else [slice(0, count)]
+
+
 def solve_group(
     plan: Plan,
     observed: Observed,
     model: Model,
     keys: Any,
     wishes: Wishes,
-    placement: Placement,
+    placement: OneDevice,
     saved: Checkpoint | None = None,
     start: Estimate | None = None,
 ) -> Outcome:
@@ -85,8 +95,9 @@ def solve_group(
     told = wishes.progress
     if told is not None:
         told("compiling", 0, float("nan"))
-    run = placement.run(batch.begin_batch(plan, observed, model, keys, start), plan.solver)
-    recorder, place, goal_left = Recorder(), Place(), None
+    run = batch.begin_batch(plan, observed, model, keys, start)
+    run = placement.run(run, plan.solver.divided(run.state))
+    recorder, place, goal_left = Recorder(placement), Place(), None
     if saved is not None and saved.path.exists():
         place, goal_left, run, recorder.parts = saved.load(
             lambda run: batch.inspect_batch(plan, observed, model, run), run, placement, plan.solver
@@ -104,7 +115,7 @@ def solve_group(
             recorder.add(run)
             _tell(plan, observed, model, wishes, run, recorder)
             if saved is not None:
-                saved.offer(place, goal, run, recorder.parts)
+                saved.offer(place, goal, run, recorder.parts, placement)
             if not np.any(unfinished):
                 return run
 
@@ -138,7 +149,7 @@ def _tell(plan: Plan, observed: Observed, model: Model, wishes: Wishes, run: Run
             "iterating", int(np.max(run.iteration)), float(np.nanmean(residual)) if np.isfinite(residual).any() else float("nan")
         )
     if wishes.watch is not None:
-        wishes.watch(int(np.max(run.iteration)), jax.device_get(gathered(batch.means_batch(plan, observed, model, run))))
+        wishes.watch(int(np.max(run.iteration)), recorder.placement.fetched(batch.means_batch(plan, observed, model, run)))
 
 
 def _outcome(
@@ -149,12 +160,31 @@ def _outcome(
 
     if verdict is not None:  # what repairs needed, and no status does
         verdict = verdict._replace(found=verdict.found._replace(axes=None, directions=None))
-    found, verdict, iterations = jax.device_get(gathered((concluded(run), verdict, run.iteration)))
+    found, verdict, iterations = recorder.placement.fetched((concluded(run), verdict, run.iteration))
     lost = ~(found.finite & found.fits)
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
         best = plan.solver.best(run.state)
         state = best if best is not None else batch.begin_batch(plan, observed, model, keys, start).state
-        other = jax.device_get(gathered(concluded(run._replace(state=state))))
+        other = recorder.placement.fetched(concluded(run._replace(state=state)))
         found = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), found, other)
     return Outcome(found, verdict, lost, iterations, recorder.joined(len(lost)))
+
+
+@contextmanager
+def reporter(progress: bool | Told | None) -> Iterator[Told | None]:
+    """The function to call with the stage, the iteration and the residual: the given one, or one that keeps a line on the terminal."""
+    if not progress or (progress is True and not sys.stderr.isatty()):
+        yield None
+    elif progress is not True:
+        yield progress
+    else:
+        from rich.console import Console
+
+        with Console(stderr=True).status("reading") as status:
+
+            def told(stage: str, iteration: int, residual: float) -> None:
+                status.update(stage if stage != "iterating" else f"iteration {iteration}   residual {residual:.3e}")
+
+            told_any: Any = told
+            yield told_any

@@ -1,15 +1,40 @@
-"""Which machine computes. Only this folder asks."""
+"""The machine: which one computes, and the few operations that are best done differently on each.
+
+Only this folder asks. Every operation here has a plain twin that tests compare it to.
+
+*Sums and transposes.* A CPU prefers products with vectors, an accelerator one reduction for all.
+
+*New values in place of the old.* Looking at arrays of the size of X takes longer than anything that is computed of them, on every machine.
+Plainly (`renew_plainly`) the values are computed and then summed. A CPU does the same, ordered so that the new values take the place of
+the old ones without a copy. A GPU of NVIDIA has a kernel (`pallas.py`) that looks once for the values and the sums.
+
+*Blocks.* Given F, a signal needs no other signal, so on a CPU a pass goes block by block, and all that is alive besides Y, X and g is one
+block. The loop over iterations keeps the blocks of large arrays as arrays of their own: in one large array a new block would have to be
+put in its place, which compiled code does on one core (15-30% of an iteration at N = 1000). The plain twin is one block.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+
+from ...errors import InputError
 
 # Compute capability that the kernels' compiler asks for.
 _OLDEST = 8.0
+# Arrays of the size of X alive at a time, at most.
+_ARRAYS = 6
+# Programs at a time on an accelerator: while one is solved, others are drawn and scored. An H200 solves N = 100 in 1 ms, and a core takes
+# longer than that to score it.
+_PROGRAMS = 4
+# Most signals in a block, and most blocks: each is compiled.
+_WIDEST, _MOST = 1024, 8
 
 
 def device() -> Any:
@@ -28,6 +53,11 @@ def platform() -> str:
 def one_by_one() -> bool:
     """Whether instances are best solved one after another: on a CPU, where each stays in cache and stops when it is done."""
     return platform() == "cpu"
+
+
+def programs_at_once() -> int:
+    """How many programs of one process are best run at a time. On a CPU one: two can occupy all of XLA's threads, each waiting for one."""
+    return 1 if platform() == "cpu" else _PROGRAMS
 
 
 def shared() -> bool:
@@ -51,3 +81,204 @@ def memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system says
         return math.inf
+
+
+def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -> None:
+    """Refuse what can't fit: a run holds about six arrays of the size of X and Y, and a few of F's, of `size` bytes an entry.
+
+    The signals may be divided among several `memories` of the size of this one.
+    """
+    *batch, M, P = shape
+    needed = math.prod(batch) * bytes_needed(M, N, P, size)
+    room = memory() * memories
+    if needed > room:
+        raise InputError(
+            f"Y and n_atoms must leave room in memory, but {M} x {P} with {N} atoms needs about {needed / 1e9:.3g} GB and there are "
+            f"{room / 1e9:.3g} GB; try fewer signals or atoms, or single precision."
+        )
+
+
+def bytes_needed(M: int, N: int, P: int, size: int) -> int:
+    """Bytes that a run holds, at most."""
+    return size * (_ARRAYS * max(N, M) * P + _ARRAYS * M * N)
+
+
+class OneDevice:
+    """Where arrays live: here, whole. `sharding.Sharded` divides them."""
+
+    devices = memories = 1
+
+    def active(self) -> AbstractContextManager[Any]:
+        """The context in which functions are compiled for this placement."""
+        return nullcontext()
+
+    def columns(self, tree: Any) -> Any:
+        """Arrays whose last axis is the signals; those without (F') are put everywhere."""
+        return jax.tree.map(jnp.asarray, tree)
+
+    def everywhere(self, tree: Any) -> Any:
+        """Arrays that every device has whole."""
+        return jax.tree.map(jnp.asarray, tree)
+
+    def run(self, run: Any, divided: Any) -> Any:
+        """A run, the arrays of its state where `divided` is true divided by signals."""
+        return run
+
+    def fetched(self, tree: Any) -> Any:
+        """The same arrays in this process, as NumPy's."""
+        return jax.device_get(tree)
+
+
+def turned(F: Any) -> Any:
+    """The transpose of a matrix. On a CPU it is made before its product, which takes twice as long with F turned around in it."""
+    return jax.lax.optimization_barrier(F.T) if platform() == "cpu" else F.T
+
+
+def over_atoms(*terms: tuple[Sequence[Any], Any]) -> list[Any]:
+    """Sums over atoms (rows) of arrays, one for each vector of weights. A term is (vectors of weights, array)."""
+
+    def sums(weights: Sequence[Any], values: Any) -> list[Any]:
+        if len(weights) > 1:  # a product reads the array once, for all its weights
+            return list(jnp.stack(weights) @ values)
+        weighted = weights[0][:, None] * values
+        return [jnp.ones_like(weights[0]) @ weighted if platform() == "cpu" else jnp.sum(weighted, axis=0)]
+
+    return [total for weights, values in terms for total in sums(weights, values)]
+
+
+def over_signals(*terms: tuple[Any, Any]) -> list[Any]:
+    """Weighted sums over signals (columns). A term is (array, weights)."""
+    if platform() == "cpu":
+        return [values @ weights for values, weights in terms]
+    # One reduction for all: accelerators then read every array once.
+    weighted = [values * weights for values, weights in terms]
+    zeros = [jnp.zeros((), values.dtype) for values in weighted]
+    return list(jax.lax.reduce(weighted, zeros, lambda left, right: [x + y for x, y in zip(left, right, strict=True)], (1,)))
+
+
+class Looked(NamedTuple):
+    """What a look at some entries gives: their new values, and (values, weights) to be summed along rows: always, or now and then."""
+
+    new: Sequence[Any]
+    always: Sequence[tuple[Any, Any]]
+    rarely: Callable[[], Sequence[tuple[Any, Any]]]
+
+
+class Renewed(NamedTuple):
+    """New arrays, and the sums along their rows. Those that are wanted rarely are zero where they were not computed."""
+
+    new: list[Any]
+    always: list[Any]
+    rarely: list[Any]
+
+
+Look = Callable[[Sequence[Any], Any, Any], Looked]
+
+
+def renew(look: Look, old: Sequence[Any], others: Any, step_size: Any, *, now: Any, first: Sequence[Any], kernel: bool) -> Renewed:
+    """`look(old, others, step_size)` at every entry of the matrices `old`, which are replaced by a share `step_size` of new values.
+
+    `others` is a tree of arrays that broadcast against them: entries, a column (one number for each row), a row, or scalars. Weights in
+    sums are rows. The sums that are wanted rarely are computed `now` or, where that is quicker, always. `first` are results that read the
+    old values too, and must be there before those are replaced. `kernel` says that `look` is elementary enough for any kernel.
+    """
+    if kernel and runs_kernels() and _plain_shapes(old[0].shape, others):
+        old, others, _ = jax.lax.optimization_barrier((list(old), others, list(first)))
+        from .pallas import by_kernel
+
+        return by_kernel(look, old, others, step_size)
+    if platform() == "cpu" and not shared():
+        return _in_place(look, old, others, step_size, now, first)
+    return renew_plainly(look, old, others, step_size)
+
+
+def renew_plainly(look: Look, old: Sequence[Any], others: Any, step_size: Any) -> Renewed:
+    """Values, then sums: what the other ways must agree with."""
+    new, always, rarely = look(old, others, step_size)
+    sums = _row_sums([*always, *rarely()])
+    return Renewed(list(new), sums[: len(always)], sums[len(always) :])
+
+
+def _row_sums(terms: Sequence[tuple[Any, Any]]) -> list[Any]:
+    return over_signals(
+        *((values, jnp.broadcast_to(jnp.ravel(weights), values.shape[1:]).astype(values.dtype)) for values, weights in terms)
+    )
+
+
+def _in_place(look: Look, old: Sequence[Any], others: Any, step_size: Any, now: Any, first: Sequence[Any]) -> Renewed:
+    """On a CPU. The compiler sees that both looks are one; only the last step of the second waits for everything else."""
+    _, always, rarely = look(old, others, step_size)
+    totals = _row_sums(always)
+    nothing = [jnp.zeros(old[0].shape[0], old[0].dtype) for _ in jax.eval_shape(lambda: [values for values, _ in rarely()])]
+    counted = jax.lax.cond(now, lambda: _row_sums(rarely()), lambda: nothing)
+    return Renewed(list(look(old, others, after(step_size, *totals, *counted, *first)).new), totals, counted)
+
+
+def after(value: Any, *arrays: Any) -> Any:
+    """`value`, which is there only when the arrays are (and NaN if one of them starts with NaN).
+
+    New values take the place of the old without a copy only if all that reads the old ones comes first, and to a compiler first means that
+    it is needed for what comes later.
+    """
+    for array in arrays:
+        value = jnp.where(array[(0,) * jnp.ndim(array)] >= -jnp.inf, value, jnp.nan)
+    return value
+
+
+def _plain_shapes(shape: tuple[int, ...], others: Any) -> bool:
+    return all(jnp.shape(leaf) in (shape, (shape[0], 1), (1, shape[1]), ()) for leaf in jax.tree.leaves(others))
+
+
+def blocks(P: int) -> list[slice]:
+    """The blocks of P signals: one, unless they are on one CPU."""
+    count = min(-(-P // _WIDEST), _MOST) if platform() == "cpu" and not shared() else 1
+    width = -(-P // count)
+    return [slice(start, min(start + width, P)) for start in range(0, P, width)]
+
+
+def take(values: Any, block: slice) -> Any:
+    """A block of everything: the last axis is that of the signals."""
+    return jax.tree.map(lambda value: value[..., block], values)
+
+
+def join(parts: Any) -> Any:
+    """Everything, from its blocks."""
+    return jax.tree.map(lambda *values: jnp.concatenate(values, axis=-1), *parts)
+
+
+class Layout:
+    """How a loop keeps a state: whole, or its large arrays that have a column for each signal (`divided`) as tuples of blocks."""
+
+    def __init__(self, P: int, divided: Any, split: bool) -> None:
+        self.at = blocks(P) if split else [slice(0, P)]
+        self.divided = jax.tree.leaves(divided)
+
+    def apart(self, state: Any) -> list[Any]:
+        """The leaves of a state, the large ones in blocks."""
+        if len(self.at) == 1:
+            return jax.tree.leaves(state)
+        leaves = zip(jax.tree.leaves(state), self.divided, strict=True)
+        return [tuple(leaf[..., at] for at in self.at) if by_signal and leaf.ndim > 1 else leaf for leaf, by_signal in leaves]
+
+    def together(self, leaves: list[Any], like: Any) -> Any:
+        """The state again. Compilers see that a block of what was joined is that block."""
+        return jax.tree.unflatten(
+            jax.tree.structure(like), [jnp.concatenate(leaf, axis=-1) if isinstance(leaf, tuple) else leaf for leaf in leaves]
+        )
+
+
+def over_blocks(one: Callable[[Any, Any], tuple[Any, Any]], old: Any, shared_between: Any, split: bool) -> tuple[Any, Any]:
+    """`one(block, shared)` for one block of `old` after another: the new blocks joined, and what they say added up.
+
+    What the blocks share waits for the block before: whoever comes later can use its working memory again.
+    """
+    P = jax.tree.leaves(old)[0].shape[-1]
+    new: list[Any] = []
+    total = None
+    for block in blocks(P) if split else [slice(0, P)]:
+        last = jax.tree.leaves(new[-1]) if new else []
+        waiting = jax.tree.map(lambda value, last=last: after(value, *last[:1]), shared_between)
+        here, said = one(take(old, block), waiting)
+        new.append(here)
+        total = said if total is None else jax.tree.map(jnp.add, total, said)
+    return join(new), total

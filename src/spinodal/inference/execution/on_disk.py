@@ -23,18 +23,16 @@ from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from .. import checks
-from ..loop.history import History, Tolerance
-from ..loop.quantile import median
+from ..loop import History, Tolerance, median
 from ..messages.gauge import gauge_step, has_gauge
 from ..messages.means import OfAll, first_offsets, of_all, returned
-from ..messages.state import State, first_state, unknown_signals
-from ..messages.update import ForMatrix, after_pass, counts_now, one_pass, prepare
+from ..messages.update import ForMatrix, State, after_pass, counts_now, first_state, one_pass, prepare, unknown_signals
 from ..search.search import is_strong
 from ..solution import Solution, Status, Trace
 from ..solvers.amp import AMP
 from ..task import Task
 from .batch import WORSE_THAN_NOTHING, Plan
-from .machine import memory
+from .machine import bytes_needed, memory
 
 # The share of the memory that blocks are made to fill; the system caches files in the rest.
 _SHARE = 0.25
@@ -153,15 +151,15 @@ def _width(M: int, N: int, P: int, size: int, block: int | None) -> int:
     room = memory()
     if block is not None:
         check_count("block", block)
-        needed = checks.bytes_needed(M, N, min(block, P), size)
+        needed = bytes_needed(M, N, min(block, P), size)
         if needed > room:
             raise InputError(f"block must leave room in memory, but {block} signals need {needed / 1e9:.3g} of {room / 1e9:.3g} GB.")
         return min(block, P)
-    if checks.bytes_needed(M, N, 1, size) > _SHARE * room:
-        needed = checks.bytes_needed(M, N, 1, size)
+    if bytes_needed(M, N, 1, size) > _SHARE * room:
+        needed = bytes_needed(M, N, 1, size)
         raise InputError(f"Y and n_atoms must leave room for F in memory, but {M} x {N} needs {needed / 1e9:.3g} of {room / 1e9:.3g} GB.")
-    each = checks.bytes_needed(M, N, 2, size) - checks.bytes_needed(M, N, 1, size)
-    return int(min(P, _WIDEST, 1 + (_SHARE * room - checks.bytes_needed(M, N, 1, size)) // each))
+    each = bytes_needed(M, N, 2, size) - bytes_needed(M, N, 1, size)
+    return int(min(P, _WIDEST, 1 + (_SHARE * room - bytes_needed(M, N, 1, size)) // each))
 
 
 def _room_on_disk(directory: Path, M: int, N: int, P: int, size: int) -> Path:
@@ -326,7 +324,7 @@ def _after(plan: Plan, whole: Task, state: State, sums: ForMatrix, rows: Any, st
 
 
 def _iterate(run: _Passes, state: State, max_iterations: int, tolerance: float, progress: Any) -> tuple[State, Any, Trace, Status, str]:
-    """Pass after pass until the median level settles: the rule of `loop.iterate`. Also the last level of each signal."""
+    """Pass after pass until the median level settles: the rule of `loop`. Also the last level of each signal."""
     rows: list[tuple[float, float, float, float]] = []
     history, status = History.start(run.plan.dtype), Status.MAX_ITERATIONS
     for k in range(max_iterations):

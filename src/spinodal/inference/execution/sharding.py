@@ -6,7 +6,7 @@ of F, a few of one number for each atom, and one number of each signal, for the 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -15,21 +15,22 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ...errors import InputError
-from ..loop.iterate import Run
-from ..solvers.base import Solver
+from .machine import OneDevice
 
 _SIGNALS = "signals"
 
 
-class Placement:
-    """Where arrays live: as JAX likes where there is no mesh, else divided by signals or on every device."""
+class Sharded(OneDevice):
+    """Arrays divided by signals, or on every device of a mesh."""
 
     def __init__(self, mesh: Any, P: int) -> None:
-        if mesh is not None and not isinstance(mesh, Mesh):
+        if not isinstance(mesh, Mesh):
             raise InputError(f"mesh must be a jax.sharding.Mesh, but {mesh!r} was given.")
         # A mesh of any shape is taken as a row of devices, and the compiler is left to place what is not said.
-        self.mesh = None if mesh is None else Mesh(mesh.devices.ravel(), (_SIGNALS,))
-        self.devices = 1 if mesh is None else mesh.devices.size
+        self.mesh = Mesh(mesh.devices.ravel(), (_SIGNALS,))
+        self.devices = mesh.devices.size
+        # Memories that hold the signals: one a device, except that devices of a CPU share that of their host.
+        self.memories = len({each.process_index if each.platform == "cpu" else each.id for each in self.mesh.devices.ravel()})
         if P % self.devices:
             fewer = max(d for d in range(1, self.devices) if P % d == 0)
             raise InputError(
@@ -37,39 +38,25 @@ class Placement:
                 f"try {fewer} devices or {P - P % self.devices} signals."
             )
 
-    @property
-    def memories(self) -> int:
-        """Memories that hold the signals: one a device, except that devices of a CPU share that of their host."""
-        if self.mesh is None:
-            return 1
-        places = {device.process_index if device.platform == "cpu" else device.id for device in self.mesh.devices.ravel()}
-        return len(places)
-
     def active(self) -> AbstractContextManager[Any]:
-        """The context in which functions are compiled for this placement."""
-        return nullcontext() if self.mesh is None else jax.set_mesh(self.mesh)
+        return jax.set_mesh(self.mesh)
 
     def columns(self, tree: Any) -> Any:
-        """Arrays whose last axis is the signals; those without (F') are put everywhere."""
-        if self.mesh is None:
-            return jax.tree.map(jax.numpy.asarray, tree)
         return type(tree)(
             *(None if value is None else self._put(value, name != "F_prime") for name, value in zip(tree._fields, tree, strict=True))
         )
 
     def everywhere(self, tree: Any) -> Any:
-        """Arrays that every device has whole."""
-        return jax.tree.map(jax.numpy.asarray if self.mesh is None else partial(self._put, by_signal=False), tree)
+        return jax.tree.map(partial(self._put, by_signal=False), tree)
 
-    def run(self, run: Run, solver: Solver) -> Run:
-        """A run with its signals divided."""
-        if self.mesh is None:
-            return run
-        flags = jax.tree.map(lambda _: False, run)._replace(state=solver.divided(run.state))
+    def run(self, run: Any, divided: Any) -> Any:
+        flags = jax.tree.map(lambda _: False, run)._replace(state=divided)
         return jax.tree.map(self._put, run, flags)
 
+    def fetched(self, tree: Any) -> Any:
+        return jax.device_get(jax.tree.map(_whole, tree))
+
     def _put(self, value: Any, by_signal: bool) -> Any:
-        assert self.mesh is not None
         spec = PartitionSpec(*(None,) * (np.ndim(value) - 1), _SIGNALS) if by_signal else PartitionSpec()
         sharding = NamedSharding(self.mesh, spec)
         if isinstance(value, jax.Array) and not value.is_fully_addressable:  # shared by several processes already
@@ -79,13 +66,9 @@ class Placement:
         return jax.device_put(np.asarray(value), sharding)
 
 
-def gathered(tree: Any) -> Any:
-    """The same arrays, such that every process can read all of each."""
-
-    def whole(value: Any) -> Any:
-        if not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated:
-            return value
-        everywhere = NamedSharding(value.sharding.mesh, PartitionSpec())
-        return jax.jit(lambda value: value, out_shardings=everywhere)(value)
-
-    return jax.tree.map(whole, tree)
+def _whole(value: Any) -> Any:
+    """The same array, such that every process can read all of it."""
+    if not isinstance(value, jax.Array) or value.is_fully_addressable or value.is_fully_replicated:
+        return value
+    everywhere = NamedSharding(value.sharding.mesh, PartitionSpec())
+    return jax.jit(lambda value: value, out_shardings=everywhere)(value)

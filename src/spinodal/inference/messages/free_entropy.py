@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...model.priors import Moments
-from ..execution.linear import over_signals
-from ..task import Task
-from .means import centred
-from .state import State
-from .update import ForMatrix, Rules, message_to_matrix, message_to_signals, prepare, residual
+from ..execution.machine import over_signals
+from ..task import Task, centred
+from .update import ForMatrix, Rules, State, message_to_matrix, message_to_signals, prepare, residual
 
 # The replica potential of KMZ13 leaves log sqrt(2 pi) out for each measurement.
 _LEFT_OUT = float(np.log(2 * np.pi) / 2)

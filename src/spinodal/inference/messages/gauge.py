@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from ...model.priors import GaussBernoulli, Gaussian, Moments, NonnegativeGaussBernoulli
 from ..task import Task
-from .state import State
+from .update import State
 
 # An iteration changes the scale of an atom by at most this factor's logarithm.
 _LARGEST_STEP = 0.1

@@ -21,11 +21,6 @@ from ...pair import Pair
 from ..task import Task
 
 
-def centred(values: Any, mean: Any) -> Any:
-    """Values less their prior mean; None where that is zero, and nothing is copied."""
-    return values if mean is None else values - mean
-
-
 def first_offsets(task: Task, u: Any = None) -> Pair[Any]:
     """u (M x 1) and v (P) from the means of the observed entries of rows and columns; None where there is nothing to remove.
 

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from ...model.priors import Moments
-from ..execution.blocks import over_blocks
-from ..execution.linear import turned
-from ..execution.renewal import Looked, renew
-from ..task import Task
-from .means import centred, moved, with_offsets
-from .state import State, mix, rescaled
+from ...pair import Pair
+from ..execution.machine import Looked, over_blocks, renew, turned
+from ..task import Task, centred
+from .means import first_offsets, moved, with_offsets
 from .variances import Precision, Squares
 
 # Iterations between two counts of the nonzeros (and so between two gauge steps): scales drift slowly.
@@ -37,6 +35,26 @@ class Rules(NamedTuple):
     measured: bool
     clip: bool
     learns_F: bool = True
+
+
+class State(NamedTuple):
+    """Estimates of F and X, the residual message g, and what the last step measured.
+
+    The means of X are to be divided by `scale` (one number for each atom), the variances by its square: the gauge's last word, applied
+    when X is next read.
+    `level` is the variance of y - omega that was used and `square` the measured one, per signal; `nonzeros` the expected number per atom;
+    `age` counts iterations since X was last forgotten. `offset` is what the prior means contribute to Y (`means`).
+    """
+
+    F: Moments
+    X: Moments
+    g: Any
+    scale: Any
+    level: Any
+    square: Any
+    nonzeros: Any
+    age: Any
+    offset: Pair[Any] = Pair(None, None)
 
 
 class Residual(NamedTuple):
@@ -99,6 +117,48 @@ class _Beside(NamedTuple):
     prior: Any
 
 
+def first_state(task: Task, F: Moments | None = None, X: Moments | None = None) -> State:
+    """F as its prior and F' say, X as its prior says, unless others are given; no residual message yet (g = 0)."""
+    M, N, P = task.sizes
+    dtype = task.Y.dtype
+    ones = jnp.ones(P, dtype)
+    return State(
+        F=task.start if F is None else F,
+        X=unknown_signals(task) if X is None else X,
+        g=jnp.zeros((M, P), dtype),
+        scale=jnp.ones(N, dtype),
+        level=ones,
+        square=ones,
+        nonzeros=jnp.zeros(N, dtype),
+        age=jnp.asarray(0),
+        offset=first_offsets(task) if task.removes_means else Pair(None, None),
+    )
+
+
+def unknown_signals(task: Task) -> Moments:
+    """X as its prior has it."""
+    _, N, P = task.sizes
+    return Moments(*(jnp.broadcast_to(jnp.asarray(value, task.Y.dtype), (N, P)) for value in task.prior.X.moments()))
+
+
+def rescaled(state: State) -> State:
+    """The same state with the pending scale applied to X."""
+    k = state.scale[:, None]
+    return state._replace(X=Moments(state.X.mean / k, state.X.variance / k**2), scale=jnp.ones_like(state.scale))
+
+
+def mix(old: Moments, new: Moments, step_size: Any) -> Moments:
+    """Damped means and variances: a share `step_size` of the new ones."""
+    return Moments(*(o + step_size * (n - o) for o, n in zip(old, new, strict=True)))
+
+
+def by_signal(state: State) -> State:
+    """Which arrays of a state have the signals as their last axis: the same tree, of truth values."""
+    offset = Pair(*(None if value is None else side == "X" for side, value in zip(("F", "X"), state.offset, strict=True)))
+    yes, no = Moments(True, True), Moments(False, False)
+    return State(F=no, X=yes, g=True, scale=False, level=True, square=True, nonzeros=False, age=False, offset=offset)
+
+
 def prepare(rules: Rules, task: Task, F: Moments) -> Matrix:
     """What is computed of F once an iteration."""
     F = F._replace(mean=centred(F.mean, task.centre.F))
@@ -111,7 +171,8 @@ def residual(rules: Rules, task: Task, F: Any, squares: Squares, X: Moments, sta
     structure = rules.structure
     spread = structure.spread(squares, X)
     onsager = spread.X + spread.F if rules.learns_F else spread.X
-    mean = with_offsets(state.offset, F @ X.mean - onsager * state.g)
+    mean = F @ X.mean - onsager * state.g
+    mean = with_offsets(state.offset, mean) if task.removes_means else mean
     variance = sum(spread) + task.temperature
     g, precision = task.channel.output(task.Y, mean, variance)
     g = task.seen(g)
@@ -202,10 +263,11 @@ def one_pass(rules: Rules, task: Task, F: Matrix, state: State, step_size: Any, 
     said = structure.to_matrix(task, [total / k**2 for total in always]) if products is None else products
     said = said if products is None else Precision(*(value / k**2 for value in said))
     sums = ForMatrix(said.precision, said.echo, product, nonzeros, power / k**2)
-    certain = task.seen(jnp.broadcast_to(out.precision, task.Y.shape))
-    if state.offset.F is not None:
+    v = state.offset.X
+    if task.removes_means:
+        certain = task.seen(jnp.broadcast_to(out.precision, task.Y.shape))
         sums = sums._replace(push=jnp.sum(out.g, axis=1, keepdims=True), weight=jnp.sum(certain, axis=1, keepdims=True))
-    v = moved(state.offset.X, jnp.sum(out.g, axis=0), jnp.sum(certain, axis=0), step_size)
+        v = moved(v, jnp.sum(out.g, axis=0), jnp.sum(certain, axis=0), step_size)
     return Signals(Moments(*new), out.g, jnp.broadcast_to(out.level, (P,)), jnp.broadcast_to(out.square, (P,)), v), sums
 
 
@@ -244,5 +306,7 @@ def after_pass(rules: Rules, task: Task, state: State, sums: ForMatrix, step_siz
     if sums.product is not None:
         F = mix(F, task.matrix_posterior(*message_to_matrix(rules, task, F.mean, sums)), step_size)
     nonzeros = jnp.where(counts_now(state), sums.nonzeros, state.nonzeros)
-    offset = state.offset._replace(F=moved(state.offset.F, sums.push, sums.weight, step_size))
+    offset = state.offset
+    if task.removes_means:
+        offset = offset._replace(F=moved(offset.F, sums.push, sums.weight, step_size))
     return state._replace(F=F, nonzeros=nonzeros, scale=jnp.ones_like(state.scale), age=state.age + 1, offset=offset)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from ...model.priors import Moments
-from ..execution.linear import over_atoms
+from ..execution.machine import over_atoms
 from ..task import Task
 
 

@@ -14,12 +14,10 @@ import jax
 import jax.numpy as jnp
 
 from ...model.priors import Moments
-from ..loop.history import History, Tolerance
-from ..loop.quantile import median
+from ..loop import History, Tolerance, median
 from ..messages.means import first_offsets, without_offsets
-from ..solvers.base import Estimate, Solver
+from ..solvers.base import Estimate, Solver, Wrapper
 from ..task import Task
-from .wrapper import Wrapper
 
 # Shares of the power of z: where the temperature starts, and where its slow fall ends.
 _HOT, _WARM = 0.6, 0.1
@@ -104,7 +102,8 @@ def first_guess(task: Task, key: Any) -> Moments:
     which, noise = jax.random.split(key)
     # One column from each of N equal parts of Y: distinct where there are enough, and no sorting, which is slow to compile.
     place = (jnp.arange(N) + jax.random.uniform(which, (N,), task.Y.dtype)) * (P / N)
-    columns = without_offsets(first_offsets(task), task.Y)[:, jnp.clip(place.astype(int), 0, P - 1)]
+    Y = without_offsets(first_offsets(task), task.Y) if task.removes_means else task.Y
+    columns = Y[:, jnp.clip(place.astype(int), 0, P - 1)]
     guess = _normalised(columns) + _RANDOM * jax.random.normal(noise, (M, N), task.Y.dtype)
     mean, variance = task.start
     return Moments(mean + jnp.sqrt(variance) * _normalised(guess), _FIRST_VARIANCE * variance)

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..loop.quantile import median
-from ..solvers.base import Solver
+from ..loop import median
+from ..solvers.base import Solver, Wrapper
 from ..task import Task
-from .wrapper import Wrapper
 
 
 class Best(NamedTuple):

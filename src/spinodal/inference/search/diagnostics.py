@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
-from ..loop.quantile import median, quantile
-from ..messages.means import centred, without_offsets
+from ..loop import median, quantile
+from ..messages.means import without_offsets
+from ..solution import Status
 from ..solvers.base import Estimate
-from ..task import Task
+from ..task import Task, centred
 
 # Two atoms with a cosine above this are copies.
 _COPY = 0.9
@@ -34,6 +36,8 @@ _TOGETHER = 6.0
 _FROZEN = 0.1
 # Data are explained if half of the signals have squared residuals below this many noise levels, or this share of the data's power.
 _NOISES, _SHARE = 20.0, 1e-3
+# Atoms named in a reason, at most.
+_NAMED = 5
 
 
 class Findings(NamedTuple):
@@ -118,7 +122,7 @@ def missing_atoms(task: Task, found: Estimate) -> tuple[Any, Any]:
     M, N, _ = task.sizes
     unsettled = found.square > _UNSETTLED * quantile(found.square, 0.25)
     F, X = centred(found.F.mean, task.centre.F), centred(found.X.mean, task.centre.X)
-    left = without_offsets(found.offset, task.Y) - F @ X / jnp.asarray(N**0.5, task.Y.dtype)
+    left = (without_offsets(found.offset, task.Y) if task.removes_means else task.Y) - F @ X / jnp.asarray(N**0.5, task.Y.dtype)
     left = jnp.where(jnp.isfinite(left), task.seen(left), 0)
     size = jnp.sqrt(jnp.sum(left**2, axis=0))
     unit = left * (unsettled / jnp.where(size > 0, size, 1))
@@ -149,3 +153,58 @@ def mixed_atoms(found: Estimate) -> tuple[Any, Any]:
     atoms = jnp.arange(mixed.shape[0])
     axes = F.mean * X.mean[atoms, signal] + F.mean[:, partner] * X.mean[partner, signal]
     return jnp.where(mixed, partner, -1), axes
+
+
+def judge(outcome: Any, k: int, from_scratch: bool) -> tuple[Status, str]:
+    """The status of instance k of an `execution.group.Outcome`, and what it rests on."""
+    end, iterations = outcome.conclusion, int(outcome.iterations[k])
+    if outcome.lost[k]:
+        why = "the estimates are no longer finite" if not end.finite[k] else "the estimates explain the data worse than nothing would"
+        return Status.DIVERGED, f"the run came apart ({why}); the best state on its way is returned"
+    if from_scratch and not end.moved[k]:
+        return Status.DEGENERATE, "nothing was learned: F is zero"
+    if not end.settled[k]:
+        return Status.MAX_ITERATIONS, f"the run had not settled after {iterations} iterations"
+    if outcome.verdict is not None and outcome.verdict.trouble[k]:
+        found = Findings(*(None if value is None else value[k] for value in outcome.verdict.found))
+        return Status.DEGENERATE, "; ".join(findings_in_words(found))
+    return Status.CONVERGED, f"the run settled after {iterations} iterations, and no atom looks wrong"
+
+
+def findings_in_words(found: Findings) -> list[str]:
+    """What is wrong, the clearest first. Atoms are counted from 1."""
+    words = []
+    if not found.finite:
+        words.append("the estimates are not finite")
+    copies = np.flatnonzero(found.copy_of >= 0)
+    if copies.size:
+        pairs = [f"{found.copy_of[i] + 1} and {i + 1}" for i in copies]
+        words.append(f"{_number(copies.size, 'atom is a copy', 'atoms are copies')}: {_some(pairs)}")
+    unused = np.flatnonzero(found.unused)
+    if unused.size:
+        words.append(f"{_number(unused.size, 'atom is', 'atoms are')} hardly used: {_some(unused + 1)}")
+    mixed = np.flatnonzero(found.mixed_with >= 0)
+    if mixed.size:
+        pairs = [f"{found.mixed_with[i] + 1} and {i + 1}" for i in mixed]
+        words.append(f"{_number(mixed.size, 'pair of atoms is', 'pairs of atoms are')} used together too often: {_some(pairs)}")
+    if found.missing > 0:
+        words.append(f"the residuals of unsettled signals share {_number(int(found.missing), 'direction', 'directions')} that no atom has")
+    misused = np.flatnonzero(found.misused & ~found.unused)
+    if misused.size:
+        words.append(f"{_number(misused.size, 'atom is', 'atoms are')} used far more or less than the density allows: {_some(misused + 1)}")
+    if found.dense:
+        words.append("codes are denser than the model's density")
+    if found.uneven and not misused.size and not unused.size:
+        words.append("atoms are used more unevenly than the density allows")
+    if not found.explained:
+        words.append("the residuals of most signals are far above the noise")
+    return words
+
+
+def _number(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
+
+
+def _some(things: Any) -> str:
+    listed = ", ".join(str(thing) for thing in list(things)[:_NAMED])
+    return listed + (", ..." if len(things) > _NAMED else "")

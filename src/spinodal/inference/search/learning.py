@@ -17,13 +17,11 @@ from ...errors import check_choice
 from ...model.model import Model
 from ...model.priors import Moments
 from ...pair import Pair
-from ..loop.history import History, Tolerance
-from ..loop.quantile import median
+from ..loop import History, Tolerance, median
 from ..messages.update import COUNT_EVERY
-from ..solvers.base import Solver, model_of
+from ..solvers.base import Solver, Wrapper, model_of
 from ..task import Task
 from .annealing import too_hot_to_learn
-from .wrapper import Wrapper
 
 # Names of what can be learned, and of the parameters of the prior of X that they are.
 LEARNABLE = ("noise_variance", "density", "slab_mean", "slab_variance", "eta")

@@ -17,8 +17,7 @@ from ...errors import check, check_choice
 from ...pair import Pair
 from ..messages.free_entropy import free_entropy
 from ..messages.gauge import gauge_step, has_gauge
-from ..messages.state import State, by_signal, first_state, rescaled
-from ..messages.update import Rules, counts_now, update
+from ..messages.update import Rules, State, by_signal, counts_now, first_state, rescaled, update
 from ..messages.variances import STRUCTURES
 from ..task import Task
 from .base import Estimate, Measured, Solver

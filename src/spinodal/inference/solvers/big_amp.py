@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ..messages.gauge import gauge_step, has_gauge
-from ..messages.state import State
-from ..messages.update import counts_now, update
+from ..messages.update import State, counts_now, update
 from ..task import Task
 from .amp import AMP
 

@@ -19,8 +19,7 @@ import jax.numpy as jnp
 from ...errors import check
 from ...model.priors import Moments
 from ..messages.free_entropy import free_entropy
-from ..messages.state import first_state, mix
-from ..messages.update import Rules
+from ..messages.update import Rules, first_state, mix
 from ..messages.variances import STRUCTURES
 from ..task import Task
 from .base import Estimate, Measured, Solver

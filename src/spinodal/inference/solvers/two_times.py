@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from ...model.priors import Moments
 from ...pair import Pair
-from ..messages.state import unknown_signals
+from ..messages.update import unknown_signals
 from ..task import Task
 
 

@@ -1,22 +1,93 @@
-"""The one loop that drives every solver: iterations, their history and their trace. Nothing here knows which solver runs."""
+"""The one loop that drives every solver: iterations, what is remembered of them, when they have settled, and their trace.
+
+Nothing here knows which solver runs.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ..execution.blocks import Layout
-from ..solution import Trace
-from ..solvers.base import Solver
-from ..task import Task
-from .history import History, Tolerance
-from .quantile import median
+from .execution.machine import Layout
+from .solution import Trace
+from .task import Task
+
+if TYPE_CHECKING:
+    from .solvers.base import Solver
 
 # Iterations that one compiled call can record. Longer runs take several calls, so that no limit is compiled in.
 RECORDED = 512
+# The level is compared with its running mean, which forgets at this rate, and with itself this many iterations ago.
+FORGET, AGO = 0.9, (5, 10)
+
+
+def quantile(values: Any, share: float) -> Any:
+    """The lower quantile of a vector: an element of it, NaN if one is NaN."""
+    place = max(1, math.ceil(share * values.size)) - 1
+    return jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, jnp.sort(values)[place])
+
+
+def median(values: Any) -> Any:
+    """The lower median of a vector."""
+    return quantile(values, 0.5)
+
+
+class Tolerance(NamedTuple):
+    """When the level has settled: near its running mean or, if a number is given, near where it was lately.
+
+    The second says so sooner after a steep fall; the first gives slow signals, which the level does not see, time to catch up.
+    """
+
+    mean: Any
+    lately: Any = -1.0
+
+    @classmethod
+    def of(cls, tolerance: float, looser: float | None = None) -> Tolerance:
+        """A tolerance to end with or, if it is to be so many times looser, one that is in a hurry."""
+        return cls(tolerance) if looser is None else cls(looser * tolerance, looser * tolerance)
+
+
+class History(NamedTuple):
+    """The logarithm of the typical level: its running mean, how far it is from that (`change`) and from where it was lately (`moved`);
+    `stuck` is the same for the mean residual. `recent` holds the last logarithms of both, the newest first; `age` counts iterations."""
+
+    smoothed: Any
+    change: Any
+    moved: Any
+    stuck: Any
+    recent: Any
+    level: Any
+    residual: Any
+    age: Any
+
+    @classmethod
+    def start(cls, dtype: Any) -> History:
+        """Nothing has happened."""
+        far = jnp.asarray(jnp.inf, dtype)
+        return cls(far, far, far, far, jnp.full((2, max(AGO)), jnp.nan, dtype), far, far, jnp.asarray(0))
+
+    def after(self, level: Any, residual: Any) -> History:
+        """The history with one more iteration."""
+        log_level = jnp.log(level)
+        smoothed = jnp.where(self.age == 0, log_level + 1, FORGET * self.smoothed + (1 - FORGET) * log_level)
+        logs = jnp.stack([log_level, jnp.log(residual)])[:, None]
+        distance = jnp.max(jnp.abs(logs - self.recent[:, [ago - 1 for ago in AGO]]), axis=1)
+        moved, stuck = jnp.where(self.age >= max(AGO), distance, jnp.inf)
+        recent = jnp.concatenate([logs, self.recent[:, :-1]], axis=1)
+        return History(smoothed, jnp.abs(log_level - smoothed), moved, stuck, recent, level, residual, self.age + 1)
+
+    @property
+    def healthy(self) -> Any:
+        """Whether everything is still finite."""
+        return jnp.isfinite(self.change) | (self.age == 0)
+
+    def settled(self, tolerance: Tolerance) -> Any:
+        """Whether the level no longer changes."""
+        return (self.change <= tolerance.mean) | (self.moved <= tolerance.lately)
 
 
 class Run(NamedTuple):

@@ -1,1 +1,0 @@
-"""Iterations: the loop, when it stops, and its trace."""
