@@ -14,7 +14,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import spinodal as sp
-from spinodal.figures.theory import BLUE, CAVEAT, GREEN, GREY, LINES, VERMILION, blank_figure
+from spinodal.figures.palette import BLUE, GREEN, GREY, LINES, VERMILION
+from spinodal.figures.theory import CAVEAT, blank_figure
 
 PROBLEM = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
 # Signals per entry: one for each phase, and how near to the spinodal state evolution is watched.
