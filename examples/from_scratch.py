@@ -2,7 +2,7 @@
 
     python examples/from_scratch.py [--out DIR]
 
-The learned atoms are put beside the true ones: before matching any order and sign is as good as another, after it all agree.
+The figure compares the learned atoms with the true ones. The data do not fix their order and signs; once these are matched, all agree.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ def picture(instance: sp.Instance, solution: sp.Solution) -> Figure:
     progress.legend(fontsize=8)
     between = cosines(solution.mean.F, instance.truth.F)
     order = linear_sum_assignment(-np.abs(between))[1]
-    for panel, values, title in ((raw, between, "as learned"), (matched, between[:, order], "order matched")):
+    signs = np.sign(between[np.arange(SIZE), order])
+    shown = ((raw, between, "as learned"), (matched, signs * between[:, order], "order and signs matched"))
+    for panel, values, title in shown:
         image = panel.imshow(values, cmap="RdBu_r", vmin=-1, vmax=1)
-        panel.set(xlabel="learned atom", ylabel="true atom", title=title)
+        panel.set(xlabel="learned atom", ylabel="true atom", title=title, xticks=range(0, SIZE, 10), yticks=range(0, SIZE, 10))
     figure.colorbar(image, ax=matched, label="cosine")
     for panel in (progress, raw, matched):
         panel.title.set_fontsize(10)
