@@ -8,6 +8,9 @@ from importlib import import_module
 
 import benchmarks
 
+# Benchmarks with options of their own.
+WITH_OPTIONS = ("dictionary", "first_answers", "frontier", "sweeps")
+
 
 def main() -> int:
     known = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_"))
@@ -18,8 +21,8 @@ def main() -> int:
     if unknown:
         print(f"benchmarks: the names are {', '.join(known)}, but {unknown[0]!r} was given.", file=sys.stderr)
         return 2
-    if options and wanted not in (["dictionary"], ["frontier"], ["sweeps"]):
-        print(f"benchmarks: only dictionary, frontier and sweeps, alone, have options, but {options[0]!r} was given.", file=sys.stderr)
+    if options and wanted not in ([name] for name in WITH_OPTIONS):
+        print(f"benchmarks: only {', '.join(WITH_OPTIONS)} have options, each alone, but {options[0]!r} was given.", file=sys.stderr)
         return 2
     for name in wanted or known:
         benchmark = import_module(f"benchmarks.{name}")

@@ -1,4 +1,4 @@
-"""What anyone could reach at a given size: the scale-fitted D of whoever is told the support, over state evolution, beside AMP's."""
+"""What anyone could reach at a given size: the scale-fitted D of an oracle that knows the support, over state evolution, beside AMP's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 import spinodal as sp
 from spinodal.evaluation.bounds import told_support_mse
 from spinodal.evaluation.experiments import FIGURE_4
+from spinodal.evaluation.record import record, solve_drawn
 
 # Instances by size; each has this many probes of its trace.
 SIZES = {100: 8, 200: 4}
@@ -20,7 +21,7 @@ def compare(problem: sp.Problem, n: int, seeds: int) -> None:
     for seed in range(seeds):
         instance = sp.sample(problem, n, seed=seed)
         bound.append(np.mean(told_support_mse(problem, instance.truth, probes=PROBES, seed=seed)) / expected)
-        found.append(sp.score(sp.solve(instance.observed, problem).mean, instance.truth).mse_scaled.F / expected)
+        found.append(record(solve_drawn(instance, problem), instance.truth).score.mse_scaled.F / expected)
     columns = "   ".join(
         f"{name} {np.mean(values):.3f} +- {np.std(values, ddof=1) / np.sqrt(seeds):.3f}"
         for name, values in (("told the support", bound), ("AMP", found), ("their ratio", np.divide(found, bound)))

@@ -15,17 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from spinodal.inference.search.epochs import search
 
 import spinodal as sp
 from benchmarks._peers import data_columns, installed
 from spinodal.figures.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from spinodal.figures.theory import blank_figure
-from spinodal.inference.execution.batch import Model, begin_batch, run_batch
-from spinodal.inference.loop import Progress, Tolerance
 
 # An error that counts as having learned the dictionary, in dB.
 GOAL = -40.0
@@ -35,8 +30,6 @@ ALONE = (0.03, 0.01)
 LOWERED = (0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4)
 # Mean squared change of unit atoms in a step: below the first the next penalty is due, below the second the method has settled.
 NEXT, SETTLED = 1e-7, 1e-10
-# Iterations of Spinodal between two looks at its error, and the defaults of `solve`.
-STRIDE, MAX_ITERATIONS, TOLERANCE = 20, 10_000, 3e-4
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "dictionary_time.png"
 COLOURS = dict(
     zip(
@@ -131,32 +124,18 @@ Result = dict[str, tuple[Curve, float]]
 def solved(case: Case, Y: np.ndarray) -> tuple[float, float, sp.Solution]:
     """Wall and CPU seconds of `solve`, and its solution."""
     wall, cpu = time.perf_counter(), time.process_time()
-    solution = sp.solve(sp.Observed(Y, None, None), case.problem, n_atoms=case.N)
+    solution = sp.solve(Y, case.problem, n_atoms=case.N)
     return time.perf_counter() - wall, time.process_time() - cpu, solution
 
 
 def watched(case: Case, Y: np.ndarray, F: np.ndarray) -> Curve:
-    """The run of `solve(Y)` again, by the same compiled functions, halted every few iterations to look at F.
+    """The error of F while `solve` runs. It is shown every iteration at first, later every twentieth.
 
     Where a run is repaired the present estimate is shown, also while it is worse than the one kept.
     """
-    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        problem = jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], case.problem)
-        observed = sp.Observed(jnp.asarray(Y, float)[None], None, None)
-        model = Model(sp.AMP(), case.N, "none", "float64")
-        keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(0), k))(jnp.arange(1))
-        curve = Curve(F)
-
-        def go(run: Progress, allowed: int, looser: float | None, _: Any) -> Progress:
-            goal = jnp.minimum(run.iteration + allowed, MAX_ITERATIONS)
-            while True:
-                limit = jnp.minimum(goal, run.iteration + STRIDE)
-                run, unfinished = run_batch(model, observed, problem, run, limit, goal, Tolerance.of(TOLERANCE, looser))
-                curve.look(np.asarray(run.state.F.mean)[0])
-                if not np.any(unfinished):
-                    return run
-
-        search(model, observed, problem, go, begin_batch(model, observed, problem, keys, MAX_ITERATIONS), MAX_ITERATIONS)
+    sp.solve(Y, case.problem, n_atoms=case.N, max_iterations=1, watch=lambda iteration, mean: None)  # compiles what looking needs
+    curve = Curve(F)
+    sp.solve(Y, case.problem, n_atoms=case.N, watch=lambda iteration, mean: curve.look(mean.F))
     return curve
 
 

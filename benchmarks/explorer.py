@@ -69,7 +69,7 @@ def main() -> None:
             page.wait_for_timeout(8_000)  # the rest of the warming up
             page.evaluate(WATCH)
             print("ms from a slider's event to the first redrawn figure (median) and to the last (median, 90%):")
-            every = []
+            every: list[float] = []
             for slider in SLIDERS:
                 first, last = zip(*measure(page, slider), strict=True)
                 every += last

@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 
 import spinodal as sp
-from spinodal.evaluation.record import record
-from spinodal.figures.theory import BLUE, GREY, ORANGE, VERMILION, blank_figure
+from spinodal.evaluation.record import record, solve_drawn
+from spinodal.figures.palette import BLUE, GREY, ORANGE, VERMILION
+from spinodal.figures.theory import blank_figure
+from spinodal.model.sampling import sample_each
 
 LONG = True  # runs only when named
 RATIOS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.5, 7.5)
@@ -28,11 +30,9 @@ COLOURS = {0.05: BLUE, 0.1: ORANGE, 0.2: VERMILION}
 
 def attempt(problem: sp.Problem, n: int, instances: int) -> tuple[int, np.ndarray]:
     """How many of so many instances are learned, every atom, and the iterations of each."""
-    drawn = [sp.sample(problem, n, seed=FIRST_SEED + k) for k in range(instances)]
-    Y = np.stack([instance.observed.Y for instance in drawn])
-    solution = sp.solve(sp.Observed(Y, None, None), problem, n_atoms=n, seed=FIRST_SEED)
-    truth = sp.Pair(*(np.stack(values) for values in zip(*(instance.truth for instance in drawn), strict=True)))
-    return int(np.sum(record(solution, truth).learned)), solution.iterations
+    drawn = sample_each([problem] * instances, n, seeds=range(FIRST_SEED, FIRST_SEED + instances))
+    found = record(solve_drawn(drawn, problem, seed=FIRST_SEED), drawn.truth)
+    return int(np.sum(found.learned)), found.iterations
 
 
 def walk(rho: float, n: int, instances: int, first: float) -> None:

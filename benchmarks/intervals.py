@@ -18,7 +18,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 import spinodal as sp
-from spinodal.figures.theory import BLUE, GREEN, GREY, ORANGE, VERMILION, blank_figure
+from spinodal.evaluation.record import solve_drawn
+from spinodal.figures.palette import BLUE, GREEN, GREY, ORANGE, VERMILION
+from spinodal.figures.theory import blank_figure
 
 LONG = True  # runs only when named
 LEVELS, HELD_OUT, HIDDEN, UNIT = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95), 400, 0.3, 20.0
@@ -125,7 +127,7 @@ def covered_by_solver(problem: sp.Problem, n: int, seed: int) -> list[float]:
     """The shares of F and X within 1.645 standard deviations; X where it is sure, where it is not zero, and all."""
     instance = sp.sample(problem, n, seed=seed)
     scratch = np.isinf(problem.eta)
-    solution = sp.solve(instance.observed, problem, seed=seed, n_atoms=n if scratch else None)
+    solution = solve_drawn(instance, problem, seed=seed)
     wide = sp.with_free_scales(solution, problem)
     order, sign = np.arange(n), np.ones(n)
     if scratch:

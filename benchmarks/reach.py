@@ -12,7 +12,6 @@ import numpy as np
 
 import spinodal as sp
 from spinodal.evaluation.record import record
-from spinodal.theory import amp_mse
 
 LONG = True
 INSTANCES, FIRST_SEED = 10, 12_000
@@ -59,12 +58,12 @@ def main() -> None:
         problem = sp.Problem.sparse(alpha=case.M / case.N, pi=case.P / case.N, rho=case.rho, noise_variance=case.delta)
         drawn = [draw(case, FIRST_SEED + k) for k in range(INSTANCES)]
         started = time.perf_counter()
-        solution = sp.solve(sp.Observed(np.stack([Y for Y, _ in drawn]), None, None), problem, n_atoms=case.N, seed=FIRST_SEED)
+        solution = sp.solve(np.stack([Y for Y, _ in drawn]), problem, n_atoms=case.N, seed=FIRST_SEED)
         seconds = time.perf_counter() - started
         truth = sp.Pair(*(np.stack(values) for values in zip(*(truth for _, truth in drawn), strict=True)))
         found = record(solution, truth)
         if case.nonzeros is None:
-            predicted = float(amp_mse(problem).mse.F)
+            predicted = float(sp.amp_mse(problem).mse.F)
             ratio = found.angle / predicted
             worst = np.max(found.score.angle) / predicted
             error = f"1 - cos^2 over D = {predicted:.1e}: {np.mean(ratio):.2f} (worst {np.max(ratio):.2f}, worst atom {worst:.1f})"

@@ -38,14 +38,14 @@ CASES = {
     "10% too few atoms": Case(atoms=90),
     "density twice too high": Case(rho=2 * RHO),
     "density twice too low": Case(rho=RHO / 2),
-    "density twice too high, learned": Case(rho=2 * RHO, learn=("rho",)),
+    "density twice too high, learned": Case(rho=2 * RHO, learn=("density",)),
     "noise ten times too high": Case(delta=10 * DELTA),
     "noise ten times too low": Case(delta=DELTA / 10),
-    "noise ten times too low, learned": Case(delta=DELTA / 10, learn=("noise",)),
+    "noise ten times too low, learned": Case(delta=DELTA / 10, learn=("noise_variance",)),
     "Laplace slab": Case("Laplace"),
     "uniform slab": Case("uniform"),
     "slab of +-1": Case("+-1"),
-    "all learned, 10% too many atoms": Case(atoms=110, rho=0.3, delta=1e-4, learn=("noise", "rho", "variance")),
+    "all learned, 10% too many atoms": Case(atoms=110, rho=0.3, delta=1e-4, learn=("noise_variance", "density", "slab_variance")),
 }
 
 
@@ -67,7 +67,7 @@ def main() -> None:
             Y, truth = instance(SLABS[case.slab], FIRST_SEED + k)
             if case.atoms != N:  # the scaling of Y is with the number of atoms that the solver is told
                 Y = Y * np.sqrt(N / case.atoms)
-            solution = sp.solve(sp.Observed(Y, None, None), problem, sp.AMP(learn=case.learn), n_atoms=case.atoms, max_iterations=4000)
+            solution = sp.solve(Y, problem, n_atoms=case.atoms, learn=case.learn, max_iterations=4000)
             found = record(solution, truth)
             every += bool(found.learned)
             share.append(found.atoms_learned)

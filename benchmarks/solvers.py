@@ -12,8 +12,7 @@ import numpy as np
 
 import spinodal as sp
 from spinodal.inference.execution.machine import platform
-from spinodal.inference.loop import Tolerance
-from spinodal.inference.loop import begin, iterate
+from spinodal.inference.loop import Tolerance, begin, iterate
 from spinodal.inference.task import make_task
 from spinodal.model import Model
 

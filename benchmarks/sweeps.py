@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from spinodal.inference.execution.machine import platform
 from spinodal.sweeps import parse_spec, suited
 from spinodal.sweeps.compute import compute
-from spinodal.sweeps.executors import platform
 from spinodal.sweeps.ledger import create
 from spinodal.sweeps.plan import Batch, make_plan
 from spinodal.sweeps.run import run_sweep

@@ -69,7 +69,8 @@ def omp_error(components: np.ndarray, data: np.ndarray, nonzeros: int) -> float:
 
 def atoms_figure(learned: dict[str, np.ndarray]) -> plt.Figure:
     """Atoms as images, those of each learner in a panel, each scaled to its own largest entry."""
-    figure, panels = plt.subplots(1, len(learned), figsize=(4.2 * len(learned), 4.6), gridspec_kw={"wspace": 0.08})
+    figure, panels = plt.subplots(1, len(learned), figsize=(4.2 * len(learned), 4.4))
+    figure.set_layout_engine("constrained", wspace=0.08)
     for panel, (name, atoms) in zip(panels, learned.items(), strict=True):
         side = int(np.ceil(np.sqrt(len(atoms))))
         sheet = np.full((9 * side - 1, 9 * side - 1), np.nan)

@@ -14,7 +14,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import spinodal as sp
-from spinodal.figures.theory import BLUE, CAVEAT, GREEN, GREY, LINES, VERMILION, blank_figure
+from spinodal.figures.palette import BLUE, GREEN, GREY, LINES, VERMILION
+from spinodal.figures.theory import CAVEAT, blank_figure
 
 PROBLEM = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
 # Signals per entry: one for each phase, and how near to the spinodal state evolution is watched.
@@ -60,11 +61,11 @@ def curve_figure(bayes: float, spinodal: float) -> Figure:
     """All fixed points of all pi: the S-curve, and where it folds."""
     figure, (panel,) = blank_figure(6.4, 4.2)
     curve = sp.fixed_point_curve(PROBLEM)
-    shown = curve.pi < 6
+    shown = curve.pi < 20  # beyond the right edge, so that the line reaches it
     for stable, style, name in ((True, "-", "stable"), (False, "--", "unstable")):
         values = np.where(shown & (curve.stable == stable), curve.mse_X, np.nan)
         panel.semilogy(curve.pi, values, color=BLUE, ls=style, lw=2, label=f"fixed points, {name}")
-    panel.axvline(bayes, color=VERMILION, lw=1, label=rf"Bayes-optimal transition, $\pi = {bayes:.2f}$")
+    panel.axvline(bayes, color=VERMILION, lw=1, label=rf"Bayes-optimal, $\pi = {bayes:.2f}$")
     panel.axvline(spinodal, color=GREEN, ls=":", lw=2, label=rf"spinodal, $\pi = {spinodal:.2f}$")
     panel.set(xlabel=r"signals per entry $\pi = P/N$", ylabel="error on the signals, E", xlim=(0, 6), title="the fixed points fold back")
     panel.legend(fontsize=8, loc="center right")
