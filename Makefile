@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 AS_ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: demo test test-slow test-browser chromium lint docs bench clean
+.PHONY: demo test claims test-slow test-browser chromium lint docs bench clean
 
 demo: $(STAMP)
 	$(BIN)/spinodal demo --out out
 
 test: $(STAMP)
 	$(BIN)/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --durations 12
+
+# Statistical claims, and the longer examples of the documentation.
+claims: $(STAMP)
+	$(BIN)/python -m pytest tests -m claims -n 2 --no-loadscope-reorder --durations 12
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest tests -m slow

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +19,25 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.par
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Most of a test's time is compilation. Code that is not optimised takes half of that, and runs little slower at these sizes; the demo and
 # the gallery of the documentation run what users run.
-QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_parallel_codegen_split_count=1"
-os.environ.setdefault("XLA_FLAGS", QUICKLY)
+QUICKLY = {
+    "xla_backend_optimization_level": "0",
+    "xla_llvm_disable_expensive_passes": "true",
+    "xla_cpu_parallel_codegen_split_count": "1",
+    "xla_cpu_use_fusion_emitters": "false",
+}
+
+
+def known(flags: dict[str, str]) -> str:
+    """Those of the flags that the installed XLA knows: it ends a process that gives it another."""
+    library = Path(find_spec("jaxlib").submodule_search_locations[0], "libjax_common.so")
+    if not library.exists():
+        return ""
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return " ".join(f"--{name}={value}" for name, value in flags.items() if text.find(name.encode()) >= 0)
+
+
+if "XLA_FLAGS" not in os.environ:
+    os.environ["XLA_FLAGS"] = known(QUICKLY)
 
 # Files that take longest go first, so that no process is left with one of them while the others are done.
 LONGEST = (

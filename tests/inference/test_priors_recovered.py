@@ -66,8 +66,9 @@ def ratios(name: str, n: int, instances: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", ["X gauss-bernoulli, mean 0.7", "F nonnegative"])
 def test_recovered_at_the_predicted_error(name: str) -> None:
+    """One instance: twice the margin of the mean of four below."""
     F, X = ratios(name, 100, 1)
-    assert 0.9 < np.mean(F) < 1.2
+    assert 0.8 < np.mean(F) < 1.4
     assert np.mean(X) < 1.5
 
 

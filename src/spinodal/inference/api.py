@@ -249,7 +249,7 @@ def _solve_batch(
     size, dtype = len(observed.Y), np.dtype(plan.dtype)
     # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
     with jax.enable_x64(dtype == np.float64), jax.default_matmul_precision("highest"), placement.active():
-        keys = np.asarray(random_keys(np.asarray(seeds, dtype=np.int64), size, restarts))
+        keys = random_keys(seeds, size, restarts)
         model = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *leaf.shape[1:])), stacked(models, dtype))
         observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)
         estimate = None

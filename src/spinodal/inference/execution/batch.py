@@ -3,7 +3,7 @@ the model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial, wraps
 from typing import Any, NamedTuple
 
@@ -24,46 +24,63 @@ from ..solvers.base import Estimate, Solver, model_of
 from ..task import Task, make_task
 from .machine import platform
 
-# Most of the first seconds of a small solve are compilation. On a CPU, programs that run once or a few times on small arrays are compiled
-# with little effort: a tenth of the time (inspection of 40 atoms and 500 signals: 3.1 s of CPU time at full effort, 0.37 s at this one).
-# What is computed is the same to rounding. Options that mean little effort; versions of XLA know some of them.
+# Most of the first seconds of a small solve are compilation, so on a CPU small programs are compiled with less effort. Those that run once
+# or a few times take a tenth of the time (inspection of 40 atoms and 500 signals: 3.1 s of CPU time at full effort, 0.37 s at this one);
+# iterations take half of it (1.6 s against 0.8 s) and are a fifth slower. What is computed is the same to rounding.
 _LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-# Arrays of more entries are worth the full effort.
-_SMALL = 10**6
+_LESS_EFFORT = {"xla_cpu_use_fusion_emitters": False}
+# Programs on arrays of more entries are worth the full effort, and iterations of more multiplications in a product.
+_SMALL, _SHORT = 10**6, 3 * 10**6
+# So many random keys are made one by one, lest a program be compiled for each number of them.
+_FEW_KEYS = 16
 
 
-def seldom(*static: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """jax.jit for a function that is called seldom; `static` are the arguments that are compiled in."""
+def compiled(*static: int, donate: int | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """jax.jit, with an effort that suits how often a program runs: seldom or, if it has an argument to `donate`, in many iterations.
+
+    `static` are the arguments that are compiled in.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        plain = jax.jit(function, static_argnums=static)
+        as_ever = partial(jax.jit, function, static_argnums=static, donate_argnums=() if donate is None else donate)
+        full = as_ever()
 
         @cache
         def quick() -> Any:
-            return jax.jit(function, static_argnums=static, compiler_options=_known_options())
+            return as_ever(compiler_options=_known(_LITTLE_EFFORT if donate is None else _LESS_EFFORT))
 
         @wraps(function)
         def call(*arguments: Any) -> Any:
-            traced = [value for k, value in enumerate(arguments) if k not in static]
-            small = all(np.size(leaf) < _SMALL and not isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(traced))
-            return (quick() if small and platform() == "cpu" else plain)(*arguments)
+            return (quick() if platform() == "cpu" and _is_small(arguments, donate is not None) else full)(*arguments)
 
+        call.lower = full.lower  # type: ignore[attr-defined]
         return call
 
     return decorate
 
 
+def _is_small(arguments: tuple[Any, ...], many_times: bool) -> bool:
+    leaves = [leaf for leaf in jax.tree.leaves(arguments) if hasattr(leaf, "size")]
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return False
+    if many_times:
+        plan, observed = arguments[:2]
+        return bool(observed.Y.size * plan.N < _SHORT)
+    return all(leaf.size < _SMALL for leaf in leaves)
+
+
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options that this version of XLA knows."""
+    return {name: value for name, value in options.items() if _is_known(name, value)}
+
+
 @cache
-def _known_options() -> dict[str, Any]:
-    """The options that this version of XLA knows."""
-    known = {}
-    for name, value in _LITTLE_EFFORT.items():
-        try:
-            jax.jit(lambda: 0, compiler_options={name: value})()
-        except jax.errors.JaxRuntimeError:
-            continue
-        known[name] = value
-    return known
+def _is_known(name: str, value: Any) -> bool:
+    try:
+        jax.jit(lambda: 0, compiler_options={name: value})()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 class Plan(NamedTuple):
@@ -113,16 +130,22 @@ def mapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@seldom(1, 2)
-def random_keys(seeds: Any, size: int, restarts: int) -> Any:
-    """A random key for every start. An instance with a seed of its own has the keys it would have alone."""
-    own, starts = jnp.broadcast_to(seeds, (size,)), jnp.tile(jnp.arange(restarts), size)
-    if seeds.shape[0] == 1:
-        starts = jnp.arange(size * restarts)
-    return jax.vmap(lambda seed, k: jax.random.key_data(jax.random.fold_in(jax.random.key(seed), k)))(jnp.repeat(own, restarts), starts)
+def random_keys(seeds: Sequence[int], size: int, restarts: int) -> np.ndarray:
+    """The data of a random key for every start. An instance with a seed of its own has the keys it would have alone."""
+    own, starts = np.repeat(np.broadcast_to(seeds, size), restarts), np.tile(np.arange(restarts), size)
+    if len(seeds) == 1:
+        starts = np.arange(size * restarts)
+    if len(own) > _FEW_KEYS:
+        return np.asarray(_keys(own, starts))
+    return np.stack([np.asarray(_keys(own[k : k + 1], starts[k : k + 1])[0]) for k in range(len(own))])
 
 
-@seldom(0)
+@compiled()
+def _keys(seeds: Any, starts: Any) -> Any:
+    return jax.vmap(lambda seed, k: jax.random.key_data(jax.random.fold_in(jax.random.key(seed), k)))(seeds, starts)
+
+
+@compiled(0)
 def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: Estimate | None) -> Run:
     def one(observed: Observed, model: Model, key: Any, start: Estimate | None) -> Run:
         task = plan.task(observed, model)
@@ -131,7 +154,7 @@ def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: 
     return mapped(one)(observed, model, keys, start)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=3)
+@compiled(0, donate=3)
 def run_batch(plan: Plan, observed: Observed, model: Model, run: Run, limit: Any, goal: Any, tolerance: Tolerance) -> tuple[Run, Any]:
     """Advance every instance to its `limit`, and say which could go on to their `goal`."""
     task = jax.vmap(plan.task)(observed, model) if limit.shape[0] > 1 else mapped(plan.task)(observed, model)
@@ -142,7 +165,7 @@ def run_batch(plan: Plan, observed: Observed, model: Model, run: Run, limit: Any
     return run, mapped(lambda task, run, goal: going(plan.solver, task, run, goal, tolerance))(task, run, goal)
 
 
-@seldom(0)
+@compiled(0)
 def inspect_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Verdict:
     def one(observed: Observed, model: Model, run: Run) -> Verdict:
         task, solver = plan.task(observed, model), plan.solver
@@ -152,7 +175,7 @@ def inspect_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Ver
     return mapped(one)(observed, model, run)
 
 
-@seldom(0)
+@compiled(0)
 def repair_batch(plan: Plan, observed: Observed, model: Model, run: Run, found: Findings, marked: Any, slow: Any) -> Run:
     def one(observed: Observed, model: Model, run: Run, found: Findings, marked: Any) -> Run:
         mended = mend(plan.solver, plan.task(observed, model), run.state, found, slow)
@@ -165,7 +188,7 @@ def repair_batch(plan: Plan, observed: Observed, model: Model, run: Run, found: 
     return mapped(one)(observed, model, run, found, marked)
 
 
-@seldom()
+@compiled()
 def keep_better(kept: tuple[Run, Verdict], new: tuple[Run, Verdict]) -> tuple[Run, Verdict]:
     """Of two runs the one without trouble, or else the one of higher free entropy."""
     old, now = kept[1], new[1]
@@ -176,7 +199,7 @@ def keep_better(kept: tuple[Run, Verdict], new: tuple[Run, Verdict]) -> tuple[Ru
     return run, best._replace(in_vain=jnp.where(gained, 0, old.in_vain + 1))
 
 
-@seldom(0)
+@compiled(0)
 def overlap_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Any:
     """Scalar products of the atoms with what is known of them beforehand."""
 
@@ -187,7 +210,7 @@ def overlap_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Any
     return mapped(one)(observed, model, run)
 
 
-@seldom(0)
+@compiled(0)
 def reorder_batch(plan: Plan, run: Run, place: Any, sign: Any, moved: Any) -> Run:
     def one(run: Run, place: Any, sign: Any, moved: Any) -> Run:
         state = plan.solver.reordered(run.state, place, sign)
@@ -199,7 +222,7 @@ def reorder_batch(plan: Plan, run: Run, place: Any, sign: Any, moved: Any) -> Ru
     return mapped(one)(run, place, sign, moved)
 
 
-@seldom(0)
+@compiled(0)
 def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, tolerance: Any) -> Conclusion:
     def one(observed: Observed, model: Model, run: Run) -> Conclusion:
         given, solver = plan.task(observed, model), plan.solver
@@ -224,7 +247,7 @@ def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, toler
     return mapped(one)(observed, model, run)
 
 
-@seldom(0)
+@compiled(0)
 def means_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Pair[Any]:
     """The estimates as they are now."""
 

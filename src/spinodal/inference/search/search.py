@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from ...errors import check_count
 from ..solvers.base import Solver
@@ -159,6 +158,8 @@ def cooling_time(k: int) -> int:
 
 def _in_order(engine: Engine, run: Any) -> tuple[Any, bool]:
     """Y does not see the order and signs of the atoms, only F' does: move each to the place where F' fits it best."""
+    from scipy.optimize import linear_sum_assignment  # half of a second that a solve without F' need not wait
+
     overlap = np.asarray(engine.overlap(run))
     size, N, _ = overlap.shape
     place, sign = np.tile(np.arange(N), (size, 1)), np.ones((size, N))
