@@ -52,7 +52,7 @@ def of_a_command() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder, "file.csv")
         np.savetxt(table, sp.sample(problem, 8, seed=0).observed.Y, delimiter=",")
-        words = ["spinodal", "--no-cache", "solve", str(table), "--n-atoms", "8", "--max-iter", "50", "--lenient", "--json"]
+        words = ["spinodal", "solve", str(table), "--n-atoms", "8", "--lenient", "--json"]
 
         def call() -> None:
             before, sys.argv = sys.argv, words

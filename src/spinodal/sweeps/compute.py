@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from ..evaluation.record import draw_solve_score
+from ..inference.execution.machine import device
 from .plan import Batch, problem_of
 from .spec import around_solver, make_solver
 
@@ -89,8 +90,7 @@ def machine() -> str:
 
     from .. import __version__
 
-    device = jax.devices()[0]
     return (
-        f"{platform.node()}: {platform.machine()} {platform.system()}, {len(jax.devices())} x {device.device_kind}, "
+        f"{platform.node()}: {platform.machine()} {platform.system()}, {len(jax.devices())} x {device().device_kind}, "
         f"spinodal {__version__}, jax {jax.__version__}, jaxlib {jaxlib.__version__}, numpy {np.__version__}"
     )
