@@ -288,12 +288,16 @@ def _solution(outcome: Outcome, from_scratch: bool) -> Solution:
         residual=end.residual,
         free_entropy=end.free_entropy,
         trace=outcome.trace,
-        model=[jax.tree.map(lambda leaf, k=k: _plain(leaf[k]), end.model) for k in range(len(judged))],
+        model=_each(end.model, len(judged)),
     )
 
 
-def _plain(value: np.ndarray) -> Any:
-    return float(value) if np.ndim(value) == 0 else value
+def _each(model: Model, size: int) -> list[Model]:
+    """A model whose numbers have a leading axis, as one for each instance."""
+    leaves, structure = jax.tree.flatten(model)
+    # Numbers become Python's; arrays, such as an eta for each column, stay arrays.
+    columns = [leaf.tolist() if leaf.ndim == 1 else list(leaf) for leaf in leaves]
+    return [jax.tree.unflatten(structure, [column[k] for column in columns]) for k in range(size)]
 
 
 def _joined(parts: list[Solution]) -> Solution:

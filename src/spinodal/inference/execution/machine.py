@@ -18,11 +18,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from ...errors import InputError
 
@@ -33,6 +36,11 @@ _ARRAYS = 6
 # Programs at a time on an accelerator: while one is solved, others are drawn and scored. An H200 solves N = 100 in 1 ms, and a core takes
 # longer than that to score it.
 _PROGRAMS = 4
+# So many bytes are always there; asking a GPU takes milliseconds.
+_NOTHING = 10**8
+# Bytes of an array that is worth a detour through pinned memory (more of which would take longer to get than it saves), and threads that
+# copy from there.
+_LARGE, _LARGEST, _COPIERS = 10**6, 2**28, 4
 # Most signals in a block, and most blocks: each is compiled.
 _WIDEST, _MOST = 1024, 8
 
@@ -90,6 +98,8 @@ def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -
     """
     *batch, M, P = shape
     needed = math.prod(batch) * bytes_needed(M, N, P, size)
+    if needed < _NOTHING:
+        return
     room = memory() * memories
     if needed > room:
         raise InputError(
@@ -126,7 +136,22 @@ class OneDevice:
 
     def fetched(self, tree: Any) -> Any:
         """The same arrays in this process, as NumPy's."""
-        return jax.device_get(tree)
+        return jax.device_get(tree) if platform() != "gpu" else _through_pinned_memory(tree)
+
+
+def _through_pinned_memory(tree: Any) -> Any:
+    """`jax.device_get`, through memory that a GPU can write by itself: 6 ms instead of 35 for the results of 64 instances of N = 100, whose
+    solve takes 110 ms on an H200 otherwise."""
+    leaves, structure = jax.tree.flatten(tree)
+    large = [k for k, leaf in enumerate(leaves) if isinstance(leaf, jax.Array) and _LARGE < leaf.nbytes < _LARGEST]
+    there = jax.device_put(
+        [leaves[k] for k in large], [SingleDeviceSharding(next(iter(leaves[k].devices())), memory_kind="pinned_host") for k in large]
+    )
+    found = jax.device_get([None if k in large else leaf for k, leaf in enumerate(leaves)])
+    with ThreadPoolExecutor(_COPIERS) as pool:  # one core alone does not fill new memory as fast as the device sends
+        for k, value in zip(large, pool.map(np.array, there), strict=True):
+            found[k] = value
+    return jax.tree.unflatten(structure, found)
 
 
 def turned(F: Any) -> Any:
