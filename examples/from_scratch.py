@@ -28,11 +28,11 @@ def main(arguments: list[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     problem = sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.1, noise_variance=1e-8)
     instance = sp.sample(problem, SIZE, seed=options.seed)
-    guess = sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.3, noise_variance=1e-4)
-    solution = sp.solve(instance.observed, guess, sp.AMP(learn=("noise", "rho")), n_atoms=SIZE)
+    guess = sp.Model.sparse(rho=0.3, noise_variance=1e-4)
+    solution = sp.solve(instance.observed, guess, n_atoms=SIZE, learn=("noise_variance", "density"))
     found = sp.score(solution.mean, instance.truth)
     print(f"{solution.status} after {solution.iterations} iterations; atoms found: {found.atoms_recovered:.0%}")
-    print(f"learned: density {solution.parameters.rho:.3f} (true .1), noise {solution.parameters.noise:.2e} (true 1e-8)")
+    print(f"learned: density {solution.model.prior.X.rho:.3f} (true .1), noise variance {solution.model.noise_variance:.2e} (true 1e-8)")
     print(f"1 - cos^2 of an atom: mean {found.angle.mean():.1e}, predicted {sp.amp_mse(problem).mse.F:.1e}")
     picture(instance, solution).savefig(options.out / "from_scratch.png", dpi=110)
 
@@ -45,7 +45,7 @@ def picture(instance: sp.Instance, solution: sp.Solution) -> Figure:
     """The level of the residuals as the iterations go, and the cosines between true and learned atoms, as they come and matched."""
     figure, (progress, raw, matched) = blank_figure(11.0, 3.6, 1, 3)
     progress.semilogy(np.arange(1, int(solution.iterations) + 1), solution.trace.level[: int(solution.iterations)], color=BLUE)
-    progress.axhline(float(solution.parameters.noise), color=GREY, ls=":", label="learned noise variance")
+    progress.axhline(float(solution.model.noise_variance), color=GREY, ls=":", label="learned noise variance")
     progress.set(xlabel="iteration", ylabel="variance of the typical signal's residuals", title="epochs of cooling, each forgets X")
     progress.legend(fontsize=8)
     between = cosines(solution.mean.F, instance.truth.F)
