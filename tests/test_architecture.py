@@ -30,7 +30,9 @@ class Example(NamedTuple):
 
 def examples() -> list[Example]:
     found = re.findall(r"^## How to add a ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
-    return [Example(what, code) for what, text in found for code in re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)]
+    return [
+        Example(what, code) for what, text in found for code in re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    ]
 
 
 EXAMPLES = examples()
