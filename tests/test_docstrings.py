@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import spinodal
-from spinodal import solvers, theory
+from spinodal import inference, theory
 
 # What users meet as results, beside the names of the package itself.
-RESULTS = (theory.FixedPoint, theory.FixedPointCurve, theory.Trajectory, solvers.Solver, solvers.Trace)
+RESULTS = (theory.FixedPoint, theory.FixedPointCurve, theory.Trajectory, inference.Trace)
 
 
 def documented() -> Iterator[tuple[str, str]]:

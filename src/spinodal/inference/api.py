@@ -69,7 +69,9 @@ def solve(
         F_prime: what is known of F, M x N, up to an error eta.
         mask: False where an entry of Y is missing.
         n_atoms: the number of atoms, where there is no F_prime. Give several, and the one with the highest evidence is kept.
-        density, noise_variance, eta: without a model, numbers that you know; "auto" (or nothing) estimates them.
+        density: without a model, the share of nonzeros in X, if you know it; "auto" (or nothing) learns it.
+        noise_variance: without a model, the variance of the noise, likewise.
+        eta: without a model, the error of F_prime, likewise.
         learn: with a model, names of the parameters to learn: "noise_variance", "density", "slab_mean", "slab_variance", "eta".
         search: what surrounds the solver; `Search()` for AMP.
         restarts: starts tried side by side where nothing is known of F; the best by status and free entropy is returned.

@@ -62,7 +62,14 @@ class Search:
             check_count("anneal", self.anneal, 0)
 
     def around(self, solver: Solver, learn: tuple[str, ...] = ()) -> Solver:
-        """The solver with everything that surrounds it."""
+        """The solver with everything that surrounds it.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> around = sp.Search(anneal=50).around(sp.AMP(), ("noise_variance",))
+            >>> type(around).__name__, type(around.inner).__name__, type(around.inner.inner).__name__
+            ('Annealed', 'Learning', 'AMP')
+        """
         if solver.can_diverge:
             solver = BestSoFar(solver)
         if learn:

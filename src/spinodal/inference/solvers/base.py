@@ -15,7 +15,14 @@ from ..task import Task
 
 
 class Measured(NamedTuple):
-    """What an iteration is watched by: of each signal the variance level that was used and the measured one, and the damping."""
+    """What an iteration is watched by: of each signal the variance level that was used and the measured one, and the damping.
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> sp.Measured(level=np.ones(5), square=np.ones(5), damping=0.5).damping
+        0.5
+    """
 
     level: Any
     square: Any
@@ -27,6 +34,13 @@ class Estimate(NamedTuple):
 
     `offset` is what prior means that were taken off contribute to Y, and `level` the variance of y - omega, per signal. As a start, an
     estimate may be of F alone.
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> atoms = np.ones((3, 4))
+        >>> sp.Estimate(F=sp.Gaussian().posterior(1.0, atoms)).X is None
+        True
     """
 
     F: Moments
@@ -56,48 +70,165 @@ class Solver(ABC):
     @abstractmethod
     def init(self, task: Task, key: Any, start: Any = None) -> Any:
         """The state before the first iteration: what the priors and F' say, and without F' a random guess from `key`; or a `start`, an
-        Estimate, perhaps of F alone. Without a key nothing is random."""
+        Estimate, perhaps of F alone. Without a key nothing is random.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> state.F.mean.shape, state.X.mean.shape
+            ((12, 20), (20, 120))
+        """
 
     @abstractmethod
     def step(self, task: Task, state: Any) -> Any:
-        """One iteration."""
+        """One iteration.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> after = sp.AMP().step(task, state)
+            >>> int(state.age), int(after.age)
+            (0, 1)
+        """
 
     @abstractmethod
     def measure(self, task: Task, state: Any) -> Measured:
-        """What the last iteration measured."""
+        """What the last iteration measured.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> sp.AMP().measure(task, sp.AMP().step(task, state)).level.shape  # one for each signal
+            (120,)
+        """
 
     @abstractmethod
     def estimate(self, task: Task, state: Any) -> Estimate:
-        """The estimates as they are now, in the units of the model."""
+        """The estimates as they are now, in the units of the model.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> sp.AMP().estimate(task, state).X.variance.shape
+            (20, 120)
+        """
 
     @abstractmethod
     def free_entropy(self, task: Task, state: Any) -> Any:
-        """log Z/(N P) of the state: what restarts and repairs are compared by."""
+        """log Z/(N P) of the state: what restarts and repairs are compared by.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> after = sp.AMP().step(task, state)
+            >>> bool(sp.AMP().free_entropy(task, after) > sp.AMP().free_entropy(task, state))
+            True
+        """
 
     def finished(self, task: Task, state: Any, history: History, tolerance: Tolerance) -> Any:
-        """Whether the iterations have settled."""
+        """Whether the iterations have settled.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> from spinodal.inference.loop.history import History, Tolerance
+            >>> bool(sp.AMP().finished(task, state, History.start(task.Y.dtype), Tolerance(1e-3)))
+            False
+        """
         return history.settled(tolerance)
 
     # ---- what wrappers change
 
     def restart(self, task: Task, state: Any, F: Moments, slow: Any) -> Any:
-        """The state that goes on from this F with X forgotten, cooled slowly for so many iterations if the solver knows how to."""
+        """The state that goes on from this F with X forgotten, cooled slowly for so many iterations if the solver knows how to.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> again = sp.AMP().restart(task, sp.AMP().step(task, state), state.F, 0)
+            >>> bool((again.X.mean == state.X.mean).all())
+            True
+        """
         return self.init(task, None, Estimate(F))
 
     def reordered(self, state: Any, place: Any, sign: Any) -> Any:
-        """The state with atom place[i] times sign[i] at place i; None if that can't be done."""
+        """The state with atom place[i] times sign[i] at place i; None if that can't be done.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> import numpy as np
+            >>> turned = sp.AMP().reordered(state, np.arange(20)[::-1], -np.ones(20))
+            >>> bool((turned.F.mean[:, 0] == -state.F.mean[:, -1]).all())
+            True
+        """
         return None
 
     def best(self, state: Any) -> Any:
-        """The best state so far, to be returned if this one can't be; None if none was kept."""
+        """The best state so far, to be returned if this one can't be; None if none was kept.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> sp.AMP().best(state) is None  # it does not come apart, so none is kept
+            True
+        """
         return None
 
     def learned(self, task: Task, state: Any) -> Task:
-        """The task with the parameters learned so far in the place of the given ones."""
+        """The task with the parameters learned so far in the place of the given ones.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> sp.AMP().learned(task, state) is task  # alone it learns none
+            True
+        """
         return task
 
     def divided(self, state: Any) -> Any:
-        """Which arrays of a state have the signals as their last axis: a tree of truth values."""
+        """Which arrays of a state have the signals as their last axis: a tree of truth values.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> state = sp.AMP().init(task, None)
+            >>> flags = sp.AMP().divided(state)
+            >>> flags.X.mean, flags.F.mean
+            (True, False)
+        """
         return jax.tree.map(lambda _: False, state)
 
 

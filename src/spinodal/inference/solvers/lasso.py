@@ -44,7 +44,15 @@ class Lasso:
             check_nonnegative("penalty", self.penalty)
 
     def solve(self, observed: Observed, models: Sequence[Model], N: int) -> Solution:
-        """The signals, from observed arrays with a leading axis and a model, or one for each."""
+        """The signals, from observed arrays with a leading axis and a model, or one for each.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> instance = sp.sample(problem, 20, seed=1, batch=2)
+            >>> sp.Lasso().solve(instance.observed, [problem], 20).mean.X.shape
+            (2, 20, 120)
+        """
         try:
             from sklearn.linear_model import LassoLars
         except ImportError:
@@ -87,7 +95,15 @@ class Oracle:
     truth: Pair[Any]
 
     def solve(self, observed: Observed, models: Sequence[Model], N: int) -> Solution:
-        """The signals given the truth, from observed arrays with a leading axis and a model, or one for each."""
+        """The signals given the truth, from observed arrays with a leading axis and a model, or one for each.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> instance = sp.sample(problem, 20, seed=1, batch=2)
+            >>> sp.Oracle(instance.truth).solve(instance.observed, [problem], 20).mean.X.shape
+            (2, 20, 120)
+        """
         F, X0 = (np.asarray(value, dtype=float) for value in self.truth)
         if F.ndim == 2:
             F, X0 = F[None], X0[None]

@@ -109,7 +109,17 @@ class RelaxedBP(Solver):
         return Measured(state.level, state.square, jnp.asarray(self.damping, task.Y.dtype))
 
     def estimate(self, task: Task, state: Edges) -> Estimate:
-        """The posteriors of the variables themselves, from all of their messages."""
+        """The posteriors of the variables themselves, from all of their messages.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> solver = sp.RelaxedBP()
+            >>> solver.estimate(task, solver.init(task, None)).F.mean.shape
+            (12, 20)
+        """
         state, to_X, (A, B) = self._factors(task, state)
         a, b = (jnp.sum(value, axis=0) for value in to_X)
         F = task.matrix_posterior(_positive(jnp.sum(A, axis=2)), jnp.sum(B, axis=2))

@@ -99,8 +99,8 @@ class Channel(Parametric):
 
         Examples:
             >>> import spinodal as sp
-            >>> float(sp.GaussianNoise(0.0).at_least(1e-20).variance)
-            1e-20
+            >>> float(sp.GaussianNoise(0.0).at_least(0.25).variance)
+            0.25
         """
         return self
 
