@@ -55,7 +55,7 @@ def assert_sound(solution: sp.Solution) -> None:
     assert np.all(np.isfinite(solution.residual))
     assert np.all(np.asarray(solution.residual) >= 0)
     assert not np.any(np.isnan(solution.free_entropy))
-    assert all(isinstance(status, sp.Status) for status in np.atleast_1d(solution.status))
+    assert all(isinstance(status, sp.Status) for status in np.atleast_1d(np.asarray(solution.status, dtype=object)))
     assert all(isinstance(reason, str) and reason for reason in np.atleast_1d(solution.reason))
 
 
