@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import oracle
 import spinodal as sp
-from spinodal.model.priors.exponential import exp
 from spinodal.model.priors.halfline import cut_moments, log_mills
 from zoo import PRIORS, ThreePoint
 
@@ -87,21 +86,6 @@ def test_mills_ratio_and_cut_moments_join_smoothly() -> None:
     # Just below the switch the closed forms have lost eps t^2 (mean) and eps t^4 (variance).
     np.testing.assert_allclose(mean, [float(m) for m in means], rtol=1e-11)
     np.testing.assert_allclose(variance, [float(v) for v in variances], rtol=1e-7)
-
-
-def test_exponentials_by_multiplication_are_exponentials() -> None:
-    """To two units in the last place, from the smallest number almost to the largest, also where two exponents meet; a NaN stays one."""
-    x = np.concatenate([np.linspace(-707.9, 709, 200_001), (np.arange(-1000, 1000) + 0.5) * np.log(2), [0.0, -1e-300]])
-    with jax.enable_x64(True):
-        found = np.asarray(jax.jit(exp)(x))
-        ends = np.asarray(jax.jit(exp)(np.array([-np.inf, -1e9, np.nan])))
-        slope = float(jax.grad(exp)(1.5))
-        single = exp(np.float32(1.5))
-    assert np.max(np.abs(found / np.exp(x) - 1)) <= 2 * np.finfo(float).eps
-    assert np.all((ends[:2] >= 0) & (ends[:2] < 1e-300))
-    assert np.isnan(ends[2])
-    assert slope == pytest.approx(np.exp(1.5), rel=1e-15)
-    assert single.dtype == np.float32
 
 
 def test_known_closed_forms() -> None:
