@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import oracle
 import spinodal as sp
 from spinodal.model.priors.halfline import cut_moments, log_mills
+from whole import whole
 from zoo import PRIORS, ThreePoint
 
 MESSAGES = [(0.5, 0.3), (0.5, -2.0), (4.0, 6.0), (4.0, 0.0), (30.0, -25.0), (30.0, 60.0), (1e-3, 0.05), (2.0, 14.0)]
@@ -43,9 +44,8 @@ def test_half_line_priors_against_adaptive_quadrature(kind: str, a: float, b: fl
         return at_zero + oracle.integral(lambda x: x**k * density(x) * np.exp(b * x - a * x**2 / 2 - top), edges)
 
     Z, first, second = moment(0), moment(1), moment(2)
-    with jax.enable_x64(True):
-        log_z = float(prior.log_partition(a, b))
-        mean, variance = (float(value) for value in prior.posterior(a, b))
+    log_z = float(whole("log_partition", prior, a, b))
+    mean, variance = (float(value) for value in whole("posterior", prior, a, b))
     assert log_z == pytest.approx(np.log(Z) + top, rel=1e-9, abs=1e-10)
     assert mean == pytest.approx(first / Z, rel=1e-9, abs=1e-12)
     assert variance == pytest.approx(second / Z - (first / Z) ** 2, rel=1e-7)
