@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import io
 import mmap
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -52,26 +53,6 @@ LONGEST = (
     "test_checks.py",
 )
 
-# One process serves all the commands: each would import JAX and compile anew otherwise. Every line is a whole run of main().
-SERVER = """
-import contextlib, io, json, os, sys, traceback
-from spinodal.cli import main
-for line in sys.stdin:
-    where, words = json.loads(line)
-    os.chdir(where)
-    out, err, code = io.StringIO(), io.StringIO(), None
-    sys.argv = ["spinodal", *words]
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code
-        except BaseException:
-            traceback.print_exc()
-            code = 1
-    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
-"""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
@@ -80,29 +61,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Done(NamedTuple):
     """What a command left: exit code, standard output, standard error."""
 
-    code: int
+    code: int | str | None
     out: str
     err: str
 
 
-@pytest.fixture(scope="session")
-def _server() -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield process
-    assert process.stdin is not None
-    process.stdin.close()
-    process.wait(timeout=30)
-
-
 @pytest.fixture
-def spinodal_command(_server: subprocess.Popen[str], tmp_path: Path) -> Callable[..., Done]:
-    """spinodal_command("theory", "--alpha", ...) runs the command in the test's own empty directory."""
+def spinodal_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """spinodal_command("theory", "--alpha", ...) runs the command in the test's own empty directory.
+
+    It runs in this process, which has JAX imported and much compiled.
+    """
 
     def run(*words: str) -> Done:
-        assert _server.stdin is not None
-        assert _server.stdout is not None
-        _server.stdin.write(json.dumps([str(tmp_path), words]) + "\n")
-        _server.stdin.flush()
-        return Done(*json.loads(_server.stdout.readline()))
+        from spinodal.cli import main
+
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["spinodal", *words])
+        out, err, code = io.StringIO(), io.StringIO(), None
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as stop:
+                code = stop.code
+            except Exception:
+                traceback.print_exc()
+                code = 1
+        return Done(code, out.getvalue(), err.getvalue())
 
     return run

@@ -97,6 +97,7 @@ def test_sample_writes_plain_arrays(run_cli: Run, tmp_path: Path, eta: str) -> N
     assert about["eta"] == ("inf" if eta == "inf" else 0.5)
 
 
+@pytest.mark.claims
 def test_reproduce_draws_the_three_figures_of_the_theory(run_cli: Run, tmp_path: Path) -> None:
     figures = ("fig1", "fig2", "fig3")
     answers = [answer(run_cli("reproduce", name, "--out", "figures", "--json")) for name in figures]

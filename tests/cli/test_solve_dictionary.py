@@ -54,7 +54,19 @@ def test_what_can_not_be_is_refused(run_cli: Run, tmp_path: Path) -> None:
     cases = {
         ("y.csv", *told, "--restarts", "0"): "restarts must be",
         ("y.npz", *told[2:], "--eta", "0.1", "--restarts", "3"): "restarts must be 1",
-        ("y.csv", "--n-atoms", "40", "--rho", "auto", "--delta", "1e-6", "--method", "big-amp", "--out", "sol.npz"): "solver must be",
+        (
+            "y.csv",
+            "--n-atoms",
+            "40",
+            "--rho",
+            "auto",
+            "--delta",
+            "1e-6",
+            "--method",
+            "lasso",
+            "--out",
+            "sol.npz",
+        ): "learn must be left out with Lasso",
         ("y.csv", "--n-atoms", "40", "--rho", "perhaps", "--delta", "1e-6", "--out", "sol.npz"): "density must be",
         ("y.csv", "--rho", "0.1", "--delta", "1e-6", "--out", "sol.npz"): "n_atoms must be",
     }

@@ -29,7 +29,9 @@ def test_tables_agree_with_quadrature(rho: float) -> None:
         np.testing.assert_allclose(previewed, exact, rtol=TABLES)
 
 
-@pytest.mark.parametrize("state", [State(delta=0.0), State(eta=np.inf), State(eta=0.01, delta=1e-8)])
+@pytest.mark.parametrize(
+    "state", [State(delta=0.0), State(eta=np.inf), pytest.param(State(eta=0.01, delta=1e-8), marks=pytest.mark.claims)]
+)
 def test_the_previewed_diagram_is_the_diagram(state: State) -> None:
     drawn = preview.diagram(state)
     some = slice(1, None, 12)  # a low, a middling and a high density

@@ -45,7 +45,7 @@ def test_dictionary_learning_is_the_limit_of_large_eta() -> None:
         assert transition(learning.replace(eta=1e6)) == pytest.approx(transition(learning), rel=1e-5)
 
 
-@pytest.mark.parametrize("eta", [0.1, 1.0, np.inf])
+@pytest.mark.parametrize("eta", [pytest.param(0.1, marks=pytest.mark.claims), 1.0, np.inf])
 def test_no_noise_is_the_limit_of_little_noise(eta: float) -> None:
     exact = sp.Problem.sparse(**SPARSE, eta=eta)
     nearly = sp.Problem.sparse(**SPARSE, eta=eta, noise_variance=1e-14)

@@ -62,7 +62,7 @@ def test_large_noise_is_easy_everywhere() -> None:
     assert sp.phase(problem) == "easy"
 
 
-@pytest.mark.parametrize("noise", [0.0, pytest.param(1e-6, marks=pytest.mark.slow), 1e-3])
+@pytest.mark.parametrize("noise", [0.0, pytest.param(1e-6, marks=pytest.mark.slow), pytest.param(1e-3, marks=pytest.mark.claims)])
 def test_diagram_and_single_points_agree(noise: float) -> None:
     rng = np.random.default_rng(11)
     base = sp.Problem.sparse(alpha=0.6, pi=1.0, rho=0.5, noise_variance=noise)

@@ -43,7 +43,7 @@ def gradient_and_hessian(problem: sp.Problem, mse: sp.Pair[float], step: float =
     return gradient, hessian
 
 
-@pytest.mark.parametrize("kind", [*PAPER, *OTHERS])
+@pytest.mark.parametrize("kind", [*PAPER, "sparse matrix", pytest.param("signs and the user's points", marks=pytest.mark.claims)])
 def test_fixed_points_are_stationary_and_saddles(kind: str) -> None:
     problem = (PAPER | OTHERS)[kind]
     points = sp.fixed_points(problem)
@@ -71,10 +71,10 @@ def test_saddle_of_a_worked_example() -> None:
     assert high == pytest.approx(2.7, abs=0.05)
 
 
-SLOW = pytest.param("signs and the user's points", marks=pytest.mark.slow)
+MARKS = {"sparse matrix": pytest.mark.claims, "signs and the user's points": pytest.mark.slow}
 
 
-@pytest.mark.parametrize("kind", [*PAPER, *(SLOW if kind == SLOW.values[0] else kind for kind in OTHERS)])
+@pytest.mark.parametrize("kind", [*PAPER, *(pytest.param(kind, marks=MARKS[kind]) for kind in OTHERS)])
 def test_maxima_of_the_effective_potential_are_the_stable_fixed_points(kind: str) -> None:
     problem = (PAPER | OTHERS)[kind]
     points = sp.fixed_points(problem)

@@ -156,7 +156,8 @@ def solve(
         if mesh is not None or checkpoint is not None or learn:
             raise InputError(f"mesh, checkpoint and learn must be left out with {type(solver).__name__}, which has no iterations of ours.")
         solution = solver.solve(_with_axis(observed) if not batched else observed, models, N)
-        solution = replace(solution, observed=observed if batched else _with_axis(observed))
+        mean, variance = (Pair(*(value.astype(dtype) for value in pair)) for pair in (solution.mean, solution.variance))
+        solution = replace(solution, mean=mean, variance=variance, observed=observed if batched else _with_axis(observed))
         solution = solution if batched else solution[0]
         return replace(solution, names=names, seconds=time.perf_counter() - begun)
     around = search if search is not None else Search() if solver.searches else ALONE

@@ -139,7 +139,7 @@ def curve_table(batch: Batch, grid: np.ndarray) -> CurvePoint:
 
 def _alike(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """Problems that share a curve: the first of each kind, and to which of these each problem belongs."""
-    shared = batch.setup._replace(classes=None, pi=None)
+    shared = [value for name, value in batch.setup._asdict().items() if name not in ("classes", "pi")]
     parameters = np.concatenate([np.reshape(leaf, (batch.size, -1)) for leaf in jax.tree.leaves(shared)], axis=1)
     _, first, member = np.unique(parameters, axis=0, return_index=True, return_inverse=True)
     return first, member.ravel()

@@ -320,7 +320,7 @@ def _after(plan: Plan, whole: Task, state: State, sums: ForMatrix, rows: Any, st
         return state
     # All that the gauge asks of X is the sum of each row: one column that has it stands for all.
     column = Moments(rows[:, None], jnp.zeros_like(rows[:, None]))
-    return gauge_step(whole, state._replace(X=column), sums.power, now)._replace(X=None)
+    return gauge_step(whole, state._replace(X=column), sums.power, now)._replace(X=state.X)
 
 
 def _iterate(run: _Passes, state: State, max_iterations: int, tolerance: float, progress: Any) -> tuple[State, Any, Trace, Status, str]:

@@ -42,6 +42,9 @@ _HALVINGS = 64
 _W_SPAN = 9.0
 # Evenly spaced nodes of w where nothing happens abruptly: for a normal density the trapezoidal rule is exact to rounding.
 _W_POINTS = 31
+# More of them where a probability changes over a narrower range of w, up to this many times as many; a fall from 3/4 to 1/4 is resolved
+# by nodes that are this share of its width apart.
+_MOST_TIMES, _SHARE_OF_WIDTH = 16, 0.6
 # Else Gauss-Legendre panels: some of unit width, sqrt(V), next to each threshold, then growing ones to the ends, and nodes in each.
 _UNIT_PANELS, _GROWING_PANELS, _W_NODES = 6, 24, 8
 
@@ -100,7 +103,7 @@ def _tabulate(structure: Any, parameters: tuple[tuple[tuple[int, ...], bytes], .
     outcomes = channel.outcomes(power)
     with jax.enable_x64(True):
         traced = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), (channel, outcomes, power))
-        raw = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(V.shape), _quadrature(*traced, V.ravel()))
+        raw = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(V.shape), _quadrature(_w_points(outcomes, power), *traced, V.ravel()))
     _check(channel, raw)
     order = np.arange(_TABLE_NODES)
     to_coefficients = 2 / _TABLE_NODES * np.cos(order[:, None] * np.arccos(nodes))
@@ -163,15 +166,15 @@ def noise_at_ratio(channel: Channel, table: Any, ratio: Any, power: Any) -> Any:
 # ---- quadrature
 
 
-@jax.jit
-def _quadrature(channel: Channel, outcomes: Outcomes, power: Any, V: Any) -> _Raw:
-    return jax.lax.map(partial(_quadrature_at, channel, outcomes, power), V)
+@partial(jax.jit, static_argnums=0)
+def _quadrature(w_points: int, channel: Channel, outcomes: Outcomes, power: Any, V: Any) -> _Raw:
+    return jax.lax.map(partial(_quadrature_at, w_points, channel, outcomes, power), V)
 
 
-def _quadrature_at(channel: Channel, outcomes: Outcomes, power: Any, V: Any) -> _Raw:
+def _quadrature_at(w_points: int, channel: Channel, outcomes: Outcomes, power: Any, V: Any) -> _Raw:
     """E[g^2] and E[log Z] at one V: over w, and for every w over y."""
     explained = jnp.maximum(power - V, _LEAST_V * power)
-    w, weight = _w_nodes(outcomes.thresholds, explained, V)
+    w, weight = _w_nodes(w_points, outcomes.thresholds, explained, V)
 
     def over_y(w: Any) -> Any:
         y, dy = _y_nodes(channel, outcomes, w, V)
@@ -193,11 +196,22 @@ def _legendre(edges: Any, count: int) -> tuple[Any, Any]:
     return (centre[:, None] + half[:, None] * x).ravel(), (half[:, None] * weight).ravel()
 
 
-def _w_nodes(thresholds: Any, explained: Any, V: Any) -> tuple[Any, Any]:
+def _w_points(outcomes: Outcomes, power: float) -> int:
+    """How many evenly spaced nodes of w resolve the thresholds; 0 if they are too abrupt for that."""
+    times = 1
+    for width in outcomes.widths if np.size(outcomes.widths) else np.zeros(np.size(outcomes.thresholds)):
+        while 2 * _W_SPAN * np.sqrt(power) / (times * (_W_POINTS - 1)) > _SHARE_OF_WIDTH * width:
+            times *= 2
+            if times > _MOST_TIMES:
+                return 0
+    return times * (_W_POINTS - 1) + 1
+
+
+def _w_nodes(w_points: int, thresholds: Any, explained: Any, V: Any) -> tuple[Any, Any]:
     """Nodes and weights of w ~ N(0, explained): evenly spaced, or finer and finer towards each threshold."""
     end = _W_SPAN * jnp.sqrt(explained)
-    if thresholds.size == 0:
-        w, weight = end * jnp.linspace(-1.0, 1.0, _W_POINTS), 2 * end / (_W_POINTS - 1)
+    if w_points:
+        w, weight = end * jnp.linspace(-1.0, 1.0, w_points), 2 * end / (w_points - 1)
     else:
         unit = jnp.sqrt(V)
         growth = jnp.maximum(2 * end / (_UNIT_PANELS * unit), 1.0) ** (jnp.arange(1.0, _GROWING_PANELS + 1) / _GROWING_PANELS)
@@ -214,7 +228,7 @@ def _y_nodes(channel: Channel, outcomes: Outcomes, w: Any, V: Any) -> tuple[Any,
     if outcomes.stretch is None:
         return points, ones
     low, high = outcomes.stretch
-    middle, spread = _place(channel, points, w, V)
+    middle, spread = _place(channel, outcomes, w, V)
     spread = jnp.maximum(spread, _LEAST_SPREAD * (high - low))
     core = spread * _FINEST * (_CORE / _FINEST) ** (jnp.arange(_CORE_PANELS) / (_CORE_PANELS - 1))
     tail = core[-1] * jnp.maximum((high - low) / core[-1], 1.0) ** (jnp.arange(1.0, _TAIL_PANELS + 1) / _TAIL_PANELS)
@@ -224,7 +238,7 @@ def _y_nodes(channel: Channel, outcomes: Outcomes, w: Any, V: Any) -> tuple[Any,
     return jnp.concatenate([points, y]), jnp.concatenate([ones, weight])
 
 
-def _place(channel: Channel, points: Any, w: Any, V: Any) -> tuple[Any, Any]:
+def _place(channel: Channel, outcomes: Outcomes, w: Any, V: Any) -> tuple[Any, Any]:
     """The most likely y where y has a density, and its spread: from draws, the former refined."""
     key_z, key_y = jax.random.split(jax.random.key(0))
     z = w + jnp.sqrt(V) * jax.random.normal(key_z, (_Y_DRAWS,), dtype=jnp.result_type(float))
@@ -234,8 +248,10 @@ def _place(channel: Channel, points: Any, w: Any, V: Any) -> tuple[Any, Any]:
 
     def density(y: Any) -> Any:
         log_z = channel.log_partition(y, w, V)
-        is_point = jnp.any(y[:, None] == points, axis=1)
-        return jnp.where(is_point | jnp.isnan(log_z), -jnp.inf, log_z)
+        low, high = outcomes.stretch
+        # At a point, and beyond the ends, log Z is the logarithm of a probability, or nothing.
+        elsewhere = jnp.any(y[:, None] == outcomes.points, axis=1) | (y < low) | (y > high)
+        return jnp.where(elsewhere | jnp.isnan(log_z), -jnp.inf, log_z)
 
     best = jnp.argmax(density(draws))
     half = jnp.maximum(draws[jnp.minimum(best + 1, _Y_DRAWS - 1)] - draws[best], draws[best] - draws[jnp.maximum(best - 1, 0)])

@@ -20,6 +20,8 @@ _ATOM_SHARE = 1e-3
 _PROBE_MARGIN = 1e3
 # A threshold between two outcomes is looked for with z known to this variance, in units of the variance of z.
 _THRESHOLD_VARIANCE = 1e-16
+# Where a point loses its probability is looked for within this many standard deviations of z.
+_REACH = 9.0
 # Halvings of the interval in which a threshold lies: beyond float64.
 _HALVINGS = 60
 # Thresholds that the quadrature resolves. A channel with more outcomes has steps so fine that they need no panels of their own.
@@ -29,12 +31,13 @@ _MOST_THRESHOLDS = 16
 class Outcomes(NamedTuple):
     """The values y can take: `points` with a probability each, and `stretch` = (low, high) of a density, None for a discrete channel.
 
-    `thresholds` are values of z next to which the probabilities change abruptly.
+    `thresholds` are values of z next to which the probabilities change, over the `widths` given for each, or abruptly without them.
     """
 
     points: Any
     stretch: Any
     thresholds: Any
+    widths: Any = ()
 
 
 def probe_outcomes(channel: Channel, power: float) -> Outcomes:
@@ -46,7 +49,9 @@ def probe_outcomes(channel: Channel, power: float) -> Outcomes:
         values, member, counts = np.unique(y, return_inverse=True, return_counts=True)
         if values.size < _DISCRETE_SHARE * y.size:
             return Outcomes(values, None, _thresholds(channel, values, np.bincount(member, z) / counts, power))
-        return Outcomes(values[counts >= _ATOM_SHARE * y.size], _stretch(values, counts), np.zeros(0))
+        often = counts >= _ATOM_SHARE * y.size
+        points, typical = values[often], (np.bincount(member, z) / counts)[often]
+        return Outcomes(points, _stretch(values, counts), *_edges(channel, points, typical, power))
 
 
 def _stretch(values: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
@@ -56,6 +61,33 @@ def _stretch(values: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     low = values[0] if is_point[0] else 0.0 if values[0] >= 0 else -reach
     high = values[-1] if is_point[-1] else 0.0 if values[-1] <= 0 else reach
     return float(low), float(high)
+
+
+def _edges(channel: Channel, points: np.ndarray, typical: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """The z on either side of those typical of a point at which its probability passes one half, and the way from 3/4 to 1/4."""
+    V = _THRESHOLD_VARIANCE * power
+
+    def passing(probability: float, end: float) -> tuple[np.ndarray, np.ndarray]:
+        """Where each point has this probability, between its typical z and an end; and whether there is such a place."""
+
+        def above(z: np.ndarray) -> np.ndarray:
+            return np.asarray(channel.log_partition(points, z, V)) > np.log(probability)
+
+        inside, outside = typical, np.full_like(typical, end)
+        exists = above(inside) & ~above(outside)
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            is_above = above(middle)
+            inside, outside = np.where(is_above, middle, inside), np.where(is_above, outside, middle)
+        return inside, exists
+
+    edges, widths = [], []
+    for end in (-_REACH * np.sqrt(power), _REACH * np.sqrt(power)):
+        (high, _), (half, exists), (low, _) = (passing(probability, end) for probability in (0.75, 0.5, 0.25))
+        edges.append(half[exists])
+        widths.append(np.abs(high - low)[exists])
+    found, first = np.unique(np.concatenate(edges), return_index=True)
+    return (found, np.concatenate(widths)[first]) if found.size <= _MOST_THRESHOLDS else (np.zeros(0), np.zeros(0))
 
 
 def _thresholds(channel: Channel, values: np.ndarray, typical: np.ndarray, power: float) -> np.ndarray:
