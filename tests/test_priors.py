@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spinodal.model.priors.exponential import exp
 
 import oracle
 import spinodal as sp

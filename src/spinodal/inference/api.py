@@ -21,7 +21,7 @@ from . import checks
 from .execution.batch import Plan, random_keys
 from .execution.checkpoint import Checkpoint, fingerprint
 from .execution.group import Outcome, Wishes, groups_of, reporter, solve_group
-from .execution.machine import OneDevice, check_memory
+from .execution.machine import OneDevice, check_memory, computing
 from .search.diagnostics import judge
 from .search.learning import LEARNABLE, parameters
 from .search.search import ALONE, Search, is_strong
@@ -250,8 +250,7 @@ def _solve_batch(
 ) -> Solution:
     """Instances and restarts in groups, each solved together."""
     size, dtype = len(observed.Y), np.dtype(plan.dtype)
-    # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
-    with jax.enable_x64(dtype == np.float64), jax.default_matmul_precision("highest"), placement.active():
+    with computing(dtype, placement):
         keys = random_keys(seeds, size, restarts)
         model = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *leaf.shape[1:])), stacked(models, dtype))
         observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)

@@ -17,7 +17,7 @@ from ...model.sampling import Observed
 from ...pair import Pair
 from ..loop import History, Run, Tolerance, again, begin, going, iterate, iterate_together
 from ..messages.means import returned
-from ..search.diagnostics import Findings, diagnose
+from ..search.diagnostics import Findings, inspect, with_directions
 from ..search.repair import mend
 from ..search.search import WORTH
 from ..solvers.base import Estimate, Solver, model_of
@@ -99,10 +99,9 @@ class Verdict(NamedTuple):
     """What a look at a settled state says; of the best one, also after how many repairs in a row nothing better was found."""
 
     found: Findings
-    trouble: Any
-    explained: Any
     free_entropy: Any
-    in_vain: Any
+    trouble: Any = None
+    in_vain: Any = None
 
 
 class Conclusion(NamedTuple):
@@ -169,10 +168,16 @@ def run_batch(plan: Plan, observed: Observed, model: Model, run: Run, limit: Any
 def inspect_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Verdict:
     def one(observed: Observed, model: Model, run: Run) -> Verdict:
         task, solver = plan.task(observed, model), plan.solver
-        found = diagnose(solver.learned(task, run.state), solver.estimate(task, run.state))
-        return Verdict(found, found.trouble, found.explained, solver.free_entropy(task, run.state), jnp.asarray(0))
+        found = inspect(solver.learned(task, run.state), solver.estimate(task, run.state))
+        return Verdict(found, solver.free_entropy(task, run.state))
 
     return mapped(one)(observed, model, run)
+
+
+def completed(verdict: Verdict) -> Verdict:
+    """A verdict with what the host adds to it."""
+    found = with_directions(verdict.found)
+    return Verdict(found, verdict.free_entropy, found.trouble, np.zeros(np.shape(found.finite), int))
 
 
 @compiled(0)
@@ -188,15 +193,26 @@ def repair_batch(plan: Plan, observed: Observed, model: Model, run: Run, found: 
     return mapped(one)(observed, model, run, found, marked)
 
 
-@compiled()
 def keep_better(kept: tuple[Run, Verdict], new: tuple[Run, Verdict]) -> tuple[Run, Verdict]:
     """Of two runs the one without trouble, or else the one of higher free entropy."""
     old, now = kept[1], new[1]
-    higher = (now.free_entropy > old.free_entropy) | ~jnp.isfinite(old.free_entropy)
-    better = jnp.where(now.trouble == old.trouble, higher, old.trouble)
-    run, best = jax.tree.map(lambda b, a: jnp.where(better.reshape((-1,) + (1,) * (b.ndim - 1)), b, a), new, kept)
+    higher = (now.free_entropy > old.free_entropy) | ~np.isfinite(old.free_entropy)
+    better = np.where(now.trouble == old.trouble, higher, old.trouble)
     gained = now.free_entropy - old.free_entropy > WORTH / old.found.copy_of.shape[-1]
-    return run, best._replace(in_vain=jnp.where(gained, 0, old.in_vain + 1))
+    if better.all() or not better.any():  # nothing to be put together
+        run, best = new if better.all() else kept
+    else:
+        run, best = _chosen(better, new[0], kept[0]), jax.tree.map(partial(_choose, np, better), now, old)
+    return run, best._replace(in_vain=np.where(gained, 0, old.in_vain + 1))
+
+
+def _choose(library: Any, where: Any, yes: Any, no: Any) -> Any:
+    return library.where(where.reshape((-1,) + (1,) * (yes.ndim - 1)), yes, no)
+
+
+@compiled()
+def _chosen(where: Any, yes: Run, no: Run) -> Run:
+    return jax.tree.map(partial(_choose, jnp, where), yes, no)
 
 
 @compiled(0)

@@ -85,7 +85,7 @@ class Checkpoint:
         if about.get("layout") != _LAYOUT or about.get("made_for") != self.made_for:
             raise InputError(f"checkpoint must be of the same data, model and options, but {str(self.path)!r} is of others; delete it.")
         place = Place(about["stage"], about["repair"])
-        verdict = None if place.stage == "first" else jax.eval_shape(inspect, start)
+        verdict = None if place.stage == "first" else inspect(start)
         like = (start, (start, verdict) if place.stage == "repair" else verdict)
         run, kept = jax.tree.unflatten(jax.tree.structure(like), leaves)
         if place.stage == "repair":

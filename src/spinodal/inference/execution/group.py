@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ...model.model import Model
@@ -59,11 +58,13 @@ class Recorder:
         self.placement = placement
         self.parts: list[tuple[np.ndarray, np.ndarray, Trace]] = []
 
-    def add(self, run: Run) -> None:
+    def add(self, run: Run) -> np.ndarray:
+        """Keep the trace of a call; the iterations after it."""
         begun, end, trace = self.placement.fetched((run.begun, run.iteration, run.trace))
         longest = int(np.max(end - begun))
         if longest:
             self.parts.append((begun, end, Trace(*(values[:, :longest] for values in trace))))
+        return np.asarray(end)
 
     def joined(self, size: int) -> Trace:
         """All traces, NaN where a run had ended."""
@@ -98,21 +99,24 @@ def solve_group(
     run = batch.begin_batch(plan, observed, model, keys, start)
     run = placement.run(run, plan.solver.divided(run.state))
     recorder, place, goal_left = Recorder(placement), Place(), None
+
+    def inspect(run: Run) -> Verdict:
+        return batch.completed(placement.fetched(batch.inspect_batch(plan, observed, model, run)))
+
     if saved is not None and saved.path.exists():
-        place, goal_left, run, recorder.parts = saved.load(
-            lambda run: batch.inspect_batch(plan, observed, model, run), run, placement, plan.solver
-        )
+        place, goal_left, run, recorder.parts = saved.load(inspect, run, placement, plan.solver)
 
     def go(run: Run, allowed: int, looser: float | None, place: Place) -> Run:
         """Up to `allowed` more iterations for every instance."""
         nonlocal goal_left
         settled = Tolerance.of(wishes.tolerance, looser)
-        goal = jnp.minimum(run.iteration + allowed, wishes.max_iterations) if goal_left is None else goal_left
+        iteration = placement.fetched(run.iteration)
+        goal = np.minimum(iteration + allowed, wishes.max_iterations) if goal_left is None else goal_left
         goal_left = None  # of a run that was interrupted
         while True:
-            limit = jnp.minimum(goal, run.iteration + _stride(wishes, run, saved))
+            limit = np.minimum(goal, iteration + _stride(wishes, int(np.max(iteration)), saved))
             run, unfinished = batch.run_batch(plan, observed, model, run, limit, goal, settled)
-            recorder.add(run)
+            iteration = recorder.add(run)
             _tell(plan, observed, model, wishes, run, recorder)
             if saved is not None:
                 saved.offer(place, goal, run, recorder.parts, placement)
@@ -121,7 +125,7 @@ def solve_group(
 
     engine = Engine(
         go=go,
-        inspect=lambda run: batch.inspect_batch(plan, observed, model, run),
+        inspect=inspect,
         repair=lambda run, verdict, again, slow: batch.repair_batch(plan, observed, model, run, verdict.found, again, slow),
         keep_better=batch.keep_better,
         overlap=lambda run: batch.overlap_batch(plan, observed, model, run),
@@ -134,11 +138,11 @@ def solve_group(
     return _outcome(plan, observed, model, keys, start, wishes, run, verdict, recorder)
 
 
-def _stride(wishes: Wishes, run: Run, saved: Checkpoint | None) -> int:
+def _stride(wishes: Wishes, iteration: int, saved: Checkpoint | None) -> int:
     stride = RECORDED if wishes.progress is None else _PROGRESS_STRIDE
     stride = stride if saved is None else min(stride, saved.every)
     if wishes.watch is not None:
-        stride = min(stride, _WATCHED_MOST, 1 + int(_WATCHED_SHARE * int(np.max(run.iteration))))
+        stride = min(stride, _WATCHED_MOST, 1 + int(_WATCHED_SHARE * iteration))
     return stride
 
 

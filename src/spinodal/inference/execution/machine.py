@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import jax
@@ -111,6 +111,14 @@ def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -
 def bytes_needed(M: int, N: int, P: int, size: int) -> int:
     """Bytes that a run holds, at most."""
     return size * (_ARRAYS * max(N, M) * P + _ARRAYS * M * N)
+
+
+@contextmanager
+def computing(dtype: Any, placement: OneDevice) -> Iterator[None]:
+    """The settings of JAX in which a solve is compiled and run. They belong to a thread."""
+    # Accelerators round the inputs of single-precision products unless told not to; the residuals need all digits.
+    with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"), placement.active():
+        yield
 
 
 class OneDevice:

@@ -32,7 +32,7 @@ from ..solution import Solution, Status, Trace
 from ..solvers.amp import AMP
 from ..task import Task
 from .batch import WORSE_THAN_NOTHING, Plan
-from .machine import bytes_needed, memory
+from .machine import OneDevice, bytes_needed, computing, memory
 
 # The share of the memory that blocks are made to fill; the system caches files in the rest.
 _SHARE = 0.25
@@ -115,7 +115,7 @@ def solve_on_disk(
             seed=seed,
             dtype=dtype,
         )
-    with jax.enable_x64(np.dtype(dtype) == np.float64), jax.default_matmul_precision("highest"):
+    with computing(dtype, OneDevice()):
         away = Pair(*(solver.remove_means and bool(prior.moments().mean != 0) for prior in model.prior))
         plan = Plan(solver, N, np.dtype(dtype).name, away)
         traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), model)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -44,8 +45,8 @@ class Findings(NamedTuple):
     """What a look at a settled state finds, for each atom and for all.
 
     `copy_of` is the atom that each is a copy of (-1: none), `mixed_with` likewise; `axes` are better directions for mixed atoms (columns);
-    `missing` counts directions that unsettled signals share, and `directions` are those; `usage` is the expected share of each atom's
-    codes that are not zero, over the prior's, in standard deviations; `dense` says that too many codes are nonzero altogether.
+    `unsettled` counts the signals that have not settled, and `correlations` are those of their residuals; `missing` counts directions
+    that they share, and `directions` are those, the most frequent first. `dense` says that too many codes are nonzero altogether.
     """
 
     finite: Any
@@ -57,21 +58,33 @@ class Findings(NamedTuple):
     dense: Any
     mixed_with: Any
     axes: Any
-    missing: Any
-    directions: Any
+    unsettled: Any
+    correlations: Any
+    missing: Any = None
+    directions: Any = None
+
+    @property
+    def faulty(self) -> Any:
+        """Whether an atom, or the fit as a whole, looks wrong; directions that are missing apart."""
+        of_atoms = (self.copy_of >= 0).any(-1) | self.unused.any(-1) | (self.mixed_with >= 0).any(-1)
+        of_usage = self.misused.any(-1) | self.uneven | self.dense
+        return ~self.finite | ~self.explained | of_atoms | of_usage
 
     @property
     def trouble(self) -> Any:
         """Whether the state can't be trusted."""
-        of_atoms = jnp.any(self.copy_of >= 0) | jnp.any(self.unused) | jnp.any(self.mixed_with >= 0)
-        of_usage = jnp.any(self.misused) | self.uneven | self.dense
-        return ~self.finite | ~self.explained | of_atoms | of_usage | (self.missing > 0)
+        return self.faulty | (self.missing > 0)
 
 
 def diagnose(task: Task, found: Estimate) -> Findings:
-    """Inspect a settled state."""
+    """Everything that a look at a settled state finds."""
+    return with_directions(jax.tree.map(np.asarray, inspect(task, found)))
+
+
+def inspect(task: Task, found: Estimate) -> Findings:
+    """What is found without the directions that residuals share."""
     _, N, P = task.sizes
-    missing, directions = missing_atoms(task, found)
+    unsettled, correlations = unsettled_signals(task, found)
     mixed_with, axes = mixed_atoms(found)
     no = jnp.zeros(N, bool)
     unused, misused, uneven, dense = no, no, jnp.asarray(False), jnp.asarray(False)
@@ -94,8 +107,8 @@ def diagnose(task: Task, found: Estimate) -> Findings:
         dense=dense,
         mixed_with=mixed_with,
         axes=axes,
-        missing=missing,
-        directions=directions,
+        unsettled=unsettled,
+        correlations=correlations,
     )
 
 
@@ -114,11 +127,8 @@ def _yields(found: Estimate) -> Any:
     return (use[:, None] < use) | ((use[:, None] == use) & (order[:, None] > order))
 
 
-def missing_atoms(task: Task, found: Estimate) -> tuple[Any, Any]:
-    """How many directions the residuals of unsettled signals share, and the directions, the most frequent first.
-
-    All signals that use an atom which nobody has found yet are left with it.
-    """
+def unsettled_signals(task: Task, found: Estimate) -> tuple[Any, Any]:
+    """How many signals have not settled, and the correlations of their residuals, over those of random directions."""
     M, N, _ = task.sizes
     unsettled = found.square > _UNSETTLED * quantile(found.square, 0.25)
     F, X = centred(found.F.mean, task.centre.F), centred(found.X.mean, task.centre.X)
@@ -127,10 +137,26 @@ def missing_atoms(task: Task, found: Estimate) -> tuple[Any, Any]:
     size = jnp.sqrt(jnp.sum(left**2, axis=0))
     unit = left * (unsettled / jnp.where(size > 0, size, 1))
     number = jnp.maximum(jnp.sum(unsettled), 1)
-    eigenvalues, directions = jnp.linalg.eigh(unit @ unit.T * (M / number))
-    edge = (1 + jnp.sqrt(M / number)) ** 2  # of random unit vectors: Marchenko and Pastur
-    count = jnp.where(number >= _FEWEST, jnp.sum(eigenvalues > _EDGES * edge), 0)
-    return count, directions[:, ::-1]
+    return number, unit @ unit.T * (M / number)
+
+
+def with_directions(seen: Findings) -> Findings:
+    """The findings with the directions that the residuals of unsettled signals share: all signals that use an atom which nobody has found
+    yet are left with it.
+
+    On the host, and only where it matters: it is wanted seldom, and takes longer to compile (and to load what it needs) than to compute.
+    """
+    correlations, number = seen.correlations, seen.unsettled
+    M = correlations.shape[-1]
+    missing, directions = np.zeros(np.shape(number), int), np.zeros_like(correlations)
+    enough = number >= _FEWEST
+    for k in np.argwhere(enough | seen.faulty):
+        at = tuple(k)
+        values, vectors = np.linalg.eigh(correlations[at])
+        edge = (1 + np.sqrt(M / number[at])) ** 2  # of random unit vectors: Marchenko and Pastur
+        missing[at] = np.sum(values > _EDGES * edge) if enough[at] else 0
+        directions[at] = vectors[:, ::-1]
+    return seen._replace(correlations=None, missing=missing, directions=directions)
 
 
 def mixed_atoms(found: Estimate) -> tuple[Any, Any]:

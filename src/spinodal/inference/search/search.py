@@ -145,7 +145,7 @@ def _mended(wanted: Search, engine: Engine, run: Any, max_iterations: int, hinte
         kept, best = engine.keep_better(place.kept, (run, verdict))
         first = place.repair + 1
     for k in range(first, _REPAIRS):
-        hopeless = np.asarray(best.explained) & (np.asarray(best.in_vain) >= _PATIENCE)
+        hopeless = np.asarray(best.found.explained) & (np.asarray(best.in_vain) >= _PATIENCE)
         again = (np.asarray(run.iteration) < max_iterations) & np.asarray(verdict.trouble) & ~hopeless
         if not again.any():
             break
