@@ -166,6 +166,15 @@ def test_free_entropy_falls_by_half_the_information(averaged: sp.Channel) -> Non
     np.testing.assert_allclose(ends[0] - ends[1], fallen, rtol=1e-7, atol=1e-11)
 
 
+@pytest.mark.parametrize("variance", [0.05, 1e-4])
+def test_where_a_point_loses_its_probability_is_found(variance: float) -> None:
+    """A clipped signal: at the limits, over a width that the noise sets (from 3/4 to 1/4 of a normal distribution function)."""
+    found = Clipped(variance, 0.6).outcomes(POWER)
+    np.testing.assert_allclose(found.points, [-0.6, 0.6])
+    np.testing.assert_allclose(found.thresholds, [-0.6, 0.6], rtol=1e-9)
+    np.testing.assert_allclose(found.widths, 2 * norm.ppf(0.75) * np.sqrt(variance), rtol=1e-6)
+
+
 def test_survives_as_a_pytree(channel: sp.Channel) -> None:
     leaves, structure = jax.tree.flatten(channel)
     again = jax.tree.unflatten(structure, leaves)
