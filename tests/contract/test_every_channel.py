@@ -166,6 +166,15 @@ def test_free_entropy_falls_by_half_the_information(averaged: sp.Channel) -> Non
     np.testing.assert_allclose(ends[0] - ends[1], fallen, rtol=1e-7, atol=1e-11)
 
 
+@pytest.mark.parametrize("variance", [0.05, 1e-4])
+def test_where_a_point_loses_its_probability_is_found(variance: float) -> None:
+    """A clipped signal: at the limits, over a width that the noise sets (from 3/4 to 1/4 of a normal distribution function)."""
+    found = Clipped(variance, 0.6).outcomes(POWER)
+    np.testing.assert_allclose(found.points, [-0.6, 0.6])
+    np.testing.assert_allclose(found.thresholds, [-0.6, 0.6], rtol=1e-9)
+    np.testing.assert_allclose(found.widths, 2 * norm.ppf(0.75) * np.sqrt(variance), rtol=1e-6)
+
+
 def test_survives_as_a_pytree(channel: sp.Channel) -> None:
     leaves, structure = jax.tree.flatten(channel)
     again = jax.tree.unflatten(structure, leaves)
@@ -197,10 +206,17 @@ def test_gaussian_noise_written_by_a_user_is_the_closed_form(eta: float, noise: 
     generic = exact.replace(channel=PlainGaussianNoise(noise))
     for one, other in zip(sp.fixed_points(generic), sp.fixed_points(exact), strict=True):
         np.testing.assert_allclose((one.snr_X, *one.mse, one.free_entropy), (other.snr_X, *other.mse, other.free_entropy), rtol=1e-9)
-    for function in (sp.spinodal, sp.bayes_transition):
-        assert function(generic) == pytest.approx(function(exact), rel=1e-9)
     grid = sp.Pair(F=np.array([1e-4, 0.1, 0.9]), X=np.array([1e-5, 0.01, 0.19]))
     np.testing.assert_allclose(sp.potential(generic, grid), sp.potential(exact, grid), rtol=1e-9)
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize(("eta", "noise"), [(1.0, 1e-6), (np.inf, 1e-3)])
+def test_its_transitions_and_its_trajectory_are_those_of_the_closed_form(eta: float, noise: float) -> None:
+    exact = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=eta, noise_variance=noise)
+    generic = exact.replace(channel=PlainGaussianNoise(noise))
+    for function in (sp.spinodal, sp.bayes_transition):
+        assert function(generic) == pytest.approx(function(exact), rel=1e-9)
     ours, theirs = sp.state_evolution(generic), sp.state_evolution(exact)
     assert ours.iterations == theirs.iterations
     np.testing.assert_allclose(ours.mse.X, theirs.mse.X, rtol=1e-8)

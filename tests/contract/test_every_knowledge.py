@@ -134,7 +134,8 @@ def test_an_eta_for_each_column() -> None:
     assert instance.observed.F_prime.shape == (5, 10)
 
 
-def test_classes_that_agree_are_one_class() -> None:
+@pytest.mark.parametrize("transition", [sp.spinodal, pytest.param(sp.bayes_transition, marks=pytest.mark.claims)])
+def test_classes_that_agree_are_one_class(transition: Any) -> None:
     """Two classes of one eta go through the numerical inverse of mmse_F, and must give the closed form's numbers."""
     problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-5)
 
@@ -143,8 +144,7 @@ def test_classes_that_agree_are_one_class() -> None:
             return Classes(np.full(2, 1.0), np.array([0.3, 0.7]))
 
     twice = problem.replace(knowledge=Twice(1.0))
-    for function in (sp.spinodal, sp.bayes_transition):
-        assert function(twice) == pytest.approx(function(problem), rel=1e-9)
+    assert transition(twice) == pytest.approx(transition(problem), rel=1e-9)
     for one, other in zip(sp.fixed_points(twice), sp.fixed_points(problem), strict=True):
         np.testing.assert_allclose((one.snr_X, *one.mse, one.free_entropy), (other.snr_X, *other.mse, other.free_entropy), rtol=1e-9)
 

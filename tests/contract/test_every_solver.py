@@ -33,6 +33,7 @@ every_solver, message_passing = (
     pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.claims if name in VARIANTS else ()) for name in solvers])
     for solvers in (SOLVERS, MESSAGE_PASSING)
 )
+IN_SINGLE = ("AMP", "RelaxedBP", "Lasso", "Oracle")
 SOLVED: dict[str, sp.Solution] = {}
 
 
@@ -116,7 +117,7 @@ def test_the_same_input_gives_the_same_numbers(name: str) -> None:
     assert np.array_equal(again.iterations, solved(name).iterations)
 
 
-@every_solver
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in IN_SINGLE else pytest.mark.claims) for name in SOLVERS])
 def test_single_precision_stays_single_and_close(name: str) -> None:
     solution = sp.solve(INSTANCE.observed, PROBLEM, SOLVERS[name], max_iterations=LIMIT, dtype=np.float32)
     assert_sound(solution)

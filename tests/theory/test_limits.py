@@ -54,7 +54,13 @@ def test_no_noise_is_the_limit_of_little_noise(eta: float) -> None:
     assert sp.phase(nearly) == sp.phase(exact)
     assert sp.bayes_mmse(exact).mse == (0.0, 0.0)
     assert sp.bayes_mmse(nearly).mse.X < 1e-12
-    # The Bayes-optimal transition tends to pi* only logarithmically: Phi wins by (alpha - rho - alpha/pi) log(1/Delta)/2.
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("eta", [0.1, 1.0, np.inf])
+def test_the_bayes_transition_tends_to_the_counting_bound(eta: float) -> None:
+    """Only logarithmically: Phi wins by (alpha - rho - alpha/pi) log(1/Delta)/2."""
+    exact = sp.Problem.sparse(**SPARSE, eta=eta)
     gaps = [sp.bayes_transition(exact.replace(channel=sp.GaussianNoise(noise))) - sp.pi_star(exact) for noise in (1e-8, 1e-11, 1e-14)]
     assert gaps[0] > gaps[1] > gaps[2] > 0
     assert gaps[2] < 0.7 * gaps[0]
@@ -131,6 +137,7 @@ def test_observing_a_fraction_is_having_fewer_measurements_and_signals(eta: floa
     assert eps * sp.spinodal(partly) == pytest.approx(sp.spinodal(fewer), rel=1e-9)
 
 
+@pytest.mark.claims
 def test_an_equivalent_matrix_prior_through_the_inversion() -> None:
     """A Gaussian F written as a mixture goes through the numerical inverse of its mmse and must agree with the closed form."""
     direct = sp.Problem.sparse(**SPARSE, eta=1.0, noise_variance=1e-5)

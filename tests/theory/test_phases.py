@@ -9,7 +9,10 @@ import spinodal as sp
 from spinodal.theory import PHASES, outcomes
 
 
-@pytest.mark.parametrize(("eta", "noise"), [(0.1, 1e-6), (1.0, 1e-5), (np.inf, 1e-7)])
+@pytest.mark.parametrize(
+    ("eta", "noise"),
+    [pytest.param(0.1, 1e-6, marks=pytest.mark.claims), (1.0, 1e-5), pytest.param(np.inf, 1e-7, marks=pytest.mark.claims)],
+)
 def test_potentials_are_equal_at_the_bayes_transition(eta: float, noise: float) -> None:
     problem = sp.Problem.sparse(alpha=0.5, pi=1.0, rho=0.2, eta=eta, noise_variance=noise)
     transition = sp.bayes_transition(problem)
