@@ -18,7 +18,7 @@ _WHERE = {
     "io": ("Measurements", "read_measurements"),
     "pair": ("Pair",),
     "model.priors": ("GaussBernoulli", "Gaussian", "Laplace", "Mixture", "NonnegativeGaussBernoulli", "Prior", "Rademacher"),
-    "model.knowledge": ("Hint", "Knowledge", "Known", "Nothing"),
+    "model.knowledge": ("Classes", "Hint", "Knowledge", "Known", "Nothing"),
     "model.model": ("Model", "Problem"),
     "model.sampling": ("Instance", "Observed", "sample"),
     "evaluation.scoring": ("Score", "calibration", "scale_floor", "score", "with_free_scales"),
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     )
     from .io import Measurements, read_measurements
     from .model.channels import Channel, GaussianNoise
-    from .model.knowledge import Hint, Knowledge, Known, Nothing
+    from .model.knowledge import Classes, Hint, Knowledge, Known, Nothing
     from .model.model import Model, Problem
     from .model.priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
     from .model.sampling import Instance, Observed, sample

@@ -19,7 +19,13 @@ from .priors import Moments, Prior
 
 
 class Classes(NamedTuple):
-    """Signal-to-noise ratios with which entries of F are known beforehand, and the share of the entries that has each."""
+    """Signal-to-noise ratios with which entries of F are known beforehand, and the share of the entries that has each.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> sp.Hint(0.1).classes()
+        Classes(snr=array([10.]), share=array([1.]))
+    """
 
     snr: Any
     share: Any
