@@ -149,7 +149,7 @@ class Solver(ABC):
             >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
             >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
             >>> state = sp.AMP().init(task, None)
-            >>> from spinodal.inference.loop.history import History, Tolerance
+            >>> from spinodal.inference.loop import History, Tolerance
             >>> bool(sp.AMP().finished(task, state, History.start(task.Y.dtype), Tolerance(1e-3)))
             False
         """
