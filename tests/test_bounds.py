@@ -42,6 +42,7 @@ def test_it_is_the_trace_of_the_dense_posterior_covariance() -> None:
 
 
 @pytest.mark.parametrize("size", [50, pytest.param(100, marks=pytest.mark.claims)])
+@pytest.mark.claims
 def test_amp_is_not_below_it(size: int) -> None:
     """And at an easy point, where no signal is lost, hardly above."""
     problem = sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=0.1, noise_variance=1e-8)

@@ -182,6 +182,7 @@ def test_what_is_not_run_is_there() -> None:
         if blocks and page != ARCHITECTURE
     ],
 )
+@pytest.mark.claims
 def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Each block by itself, as pasted."""
     monkeypatch.chdir(tmp_path)
@@ -244,7 +245,7 @@ def test_commands_run(spinodal_command: Callable[..., Done], workplace: Path) ->
     assert "hard" in spinodal_command(*shlex.split(hard)[1:]).out
 
 
-@pytest.mark.claims
+@pytest.mark.slow
 def test_commands_that_take_minutes_run(spinodal_command: Callable[..., Done], tmp_path: Path) -> None:
     done = spinodal_command(*["reproduce", "all", "--fast", "--out", "out"])
     assert done.code == 0, done.err

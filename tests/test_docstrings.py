@@ -58,6 +58,7 @@ def test_it_is_documented_with_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES.values())
+@pytest.mark.claims
 def test_its_examples_are_true(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     test = doctest.DocTestParser().get_doctest(DOCUMENTED[name], {}, name, None, None)

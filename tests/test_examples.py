@@ -44,6 +44,7 @@ def test_missing_pixels_are_filled_in_better_than_by_matching_pursuit(photograph
     assert len(figure.axes) == 8
 
 
+@pytest.mark.claims
 def test_a_photograph_is_denoised_and_the_same_again(photograph: Any) -> None:
     truth = photograph.photograph(40)
     noisy = truth + photograph.SIGMA * np.random.default_rng(0).normal(size=truth.shape)
@@ -53,6 +54,7 @@ def test_a_photograph_is_denoised_and_the_same_again(photograph: Any) -> None:
     np.testing.assert_array_equal(once, again)
 
 
+@pytest.mark.claims
 def test_calibration_takes_off_most_of_what_the_nominal_matrix_costs() -> None:
     # Of the median signal: a few have more nonzeros than can be found from so few measurements, with any matrix.
     errors = {name: np.median(values) for name, values in example("calibration").compare(60, 480, 0).items()}

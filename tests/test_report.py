@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +15,27 @@ import xarray
 
 import spinodal as sp
 from spinodal.figures import report as draw
-from spinodal.inference.solution import Names, Solution, Status
+from spinodal.inference.solution import Names, Status
 from spinodal.report.page import check_atom_shape, place_in_words, report_html, write_report
 from spinodal.report.solution import NEXT_STEP, VERDICT
 from spinodal.theory import outcomes
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
-INSTANCE = sp.sample(PROBLEM, 20, seed=5)
+
+
+@cache
+def drawn() -> Any:
+    return sp.sample(PROBLEM, 20, seed=5)
+
+
 solve = sp.solve
-SOLUTION: Solution = replace(solve(INSTANCE.observed, PROBLEM), learned=("noise_variance",))
+
+
+@cache
+def solved() -> Any:
+    return replace(solve(drawn().observed, PROBLEM), learned=("noise_variance",))
+
+
 BAD = [status for status in Status if not status.trusted]
 EMPTY = {"meta", "br", "hr", "img", "path", "use", "rect", "image"}
 
@@ -56,7 +70,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return report_html(SOLUTION, title="data.csv", truth=INSTANCE.truth, atom_shape=(3, 4))
+    return report_html(solved(), title="data.csv", truth=drawn().truth, atom_shape=(3, 4))
 
 
 def test_the_page_is_whole_and_needs_no_other(page: str) -> None:
@@ -81,29 +95,29 @@ def test_it_says_what_was_used_and_found(page: str) -> None:
     for words in ("The run converged", "given", "learned", "Easy, no transition", "Residuals", "Uncertainty", "most used", "60"):
         assert words in text
     assert NEXT_STEP[Status.CONVERGED] in text
-    found = sp.score(SOLUTION.mean, INSTANCE.truth)
+    found = sp.score(solved().mean, drawn().truth)
     assert f"{found.mse_aligned.X:.4g}" in text
-    assert f"{SOLUTION.residual:.4g}" in text
+    assert f"{solved().residual:.4g}" in text
 
 
 def test_the_same_result_gives_the_same_page(page: str) -> None:
-    assert report_html(SOLUTION, title="data.csv", truth=INSTANCE.truth, atom_shape=(3, 4)) == page
+    assert report_html(solved(), title="data.csv", truth=drawn().truth, atom_shape=(3, 4)) == page
 
 
 def test_names_are_escaped() -> None:
     nasty = "<script>alert('x')</script>&\".csv"
     names = Names(rows=(nasty,) * 12, columns=(nasty,) * 60)
-    page = report_html(replace(SOLUTION, reason=nasty, names=names, status=Status.DIVERGED), title=nasty, method=nasty)
+    page = report_html(replace(solved(), reason=nasty, names=names, status=Status.DIVERGED), title=nasty, method=nasty)
     assert "<script" not in page
     assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;&quot;.csv" in page
     assert Page(page).text.count(nasty) == 7  # title twice, reason, method, and three signals
-    table = replace(SOLUTION, reason=nasty)._repr_html_()
+    table = replace(solved(), reason=nasty)._repr_html_()
     assert "<script" not in table
 
 
 @pytest.mark.parametrize("status", BAD)
 def test_bad_endings_are_said_plainly_and_the_theory_is_not_asked(status: Status) -> None:
-    page = report_html(replace(SOLUTION, status=status), truth=INSTANCE.truth)
+    page = report_html(replace(solved(), status=status), truth=drawn().truth)
     text = Page(page).text
     assert 'class="status bad"' in page
     assert "Do not rely on it" in VERDICT[status]
@@ -117,9 +131,9 @@ def test_methods_without_iterations_known_matrices_and_missing_entries() -> None
     problem = PROBLEM.replace(eta=0.0, channel=sp.GaussianNoise(0.0), observed_fraction=0.7)
     observed = sp.sample(problem, 20, seed=1).observed
     silent = replace(
-        SOLUTION,
+        solved(),
         iterations=0,
-        variance=sp.Pair(0 * SOLUTION.variance.F, 0 * SOLUTION.variance.X),
+        variance=sp.Pair(0 * solved().variance.F, 0 * solved().variance.X),
         free_entropy=-np.inf,
         model=sp.Model(problem.prior, problem.channel, problem.knowledge),
         observed=observed,
@@ -134,8 +148,8 @@ def test_methods_without_iterations_known_matrices_and_missing_entries() -> None
 
 
 def test_a_run_that_came_to_nothing_finite() -> None:
-    lost = sp.Pair(SOLUTION.mean.F * np.nan, SOLUTION.mean.X * np.nan)
-    ended = replace(SOLUTION, mean=lost, variance=lost, residual=np.nan, status=Status.DIVERGED)
+    lost = sp.Pair(solved().mean.F * np.nan, solved().mean.X * np.nan)
+    ended = replace(solved(), mean=lost, variance=lost, residual=np.nan, status=Status.DIVERGED)
     assert Page(report_html(ended)).open == []
     assert "nan" in ended.summary()
     ended.plot()
@@ -145,11 +159,11 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     for name in ("page.txt", "page", "folder.html"):
         (tmp_path / "folder.html").mkdir(exist_ok=True)
         with pytest.raises(sp.InputError, match="path must be a file"):
-            write_report(SOLUTION, tmp_path / name)
+            write_report(solved(), tmp_path / name)
     with pytest.raises(sp.InputError, match="atom_shape"):
-        write_report(SOLUTION, tmp_path / "new" / "page.html", atom_shape=(5, 5))
+        write_report(solved(), tmp_path / "new" / "page.html", atom_shape=(5, 5))
     assert [path.name for path in tmp_path.iterdir()] == ["folder.html"]
-    untrusted = replace(SOLUTION, status=Status.DIVERGED)
+    untrusted = replace(solved(), status=Status.DIVERGED)
     assert untrusted.report(tmp_path / "new" / "page.html", title="mine") == tmp_path / "new" / "page.html"
     assert (tmp_path / "new" / "page.html").read_text() == report_html(untrusted, title="mine")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
@@ -159,18 +173,18 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
 
 
 def test_a_solution_prints_as_one_helpful_line() -> None:
-    line = repr(SOLUTION)
+    line = repr(solved())
     assert "\n" not in line
-    for words in ("converged", f"{SOLUTION.iterations} iterations", "Y 12 x 60", "20 atoms", "of the noise variance"):
+    for words in ("converged", f"{solved().iterations} iterations", "Y 12 x 60", "20 atoms", "of the noise variance"):
         assert words in line
 
 
 def test_the_summary_says_what_to_rely_on_and_what_to_do_next() -> None:
-    text = SOLUTION.summary()
-    expected = outcomes([SOLUTION.problem])[0].amp.mse
+    text = solved().summary()
+    expected = outcomes([solved().problem])[0].amp.mse
     for words in (
         "converged",
-        str(SOLUTION.reason),
+        str(solved().reason),
         "density of X 0.1 (given)",
         "noise variance 0.01 (learned)",
         "as it should be",
@@ -179,13 +193,13 @@ def test_the_summary_says_what_to_rely_on_and_what_to_do_next() -> None:
         NEXT_STEP[Status.CONVERGED],
     ):
         assert words in text
-    assert "noise alone does not explain it" in replace(SOLUTION, residual=0.1).summary()
-    assert "a little more than noise" in replace(SOLUTION, residual=0.012).summary()
+    assert "noise alone does not explain it" in replace(solved(), residual=0.1).summary()
+    assert "a little more than noise" in replace(solved(), residual=0.012).summary()
 
 
 @pytest.mark.parametrize("status", BAD)
 def test_the_summary_of_a_run_that_can_not_be_trusted(status: Status) -> None:
-    text = replace(SOLUTION, status=status).summary()
+    text = replace(solved(), status=status).summary()
     assert "power" not in text
     assert "as it should be" not in text
     for words in (status.value, "can't be trusted", "learned, not to be relied on", NEXT_STEP[status]):
@@ -198,7 +212,7 @@ def test_every_status_has_its_words() -> None:
 
 
 def test_a_notebook_shows_a_table_and_a_picture() -> None:
-    table = SOLUTION._repr_html_()
+    table = solved()._repr_html_()
     assert Page(table).open == []
     assert "<polyline" in table
     assert "converged" in Page(table).text
@@ -206,28 +220,28 @@ def test_a_notebook_shows_a_table_and_a_picture() -> None:
 
 def test_the_figure_has_four_panels_and_names() -> None:
     names = Names(rows=tuple(f"$sensor_{k}$" for k in range(12)))
-    figure = replace(SOLUTION, names=names).plot()
+    figure = replace(solved(), names=names).plot()
     assert [axis.get_xlabel() for axis in figure.axes[:4]] == ["atom (column of F)", "iteration", "$Y - FX/\\sqrt{N}$", "atom (row of X)"]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == list(names.rows or ())
 
 
 def test_labelled_arrays_survive_a_netcdf_file(tmp_path: Path) -> None:
     names = Names(rows=tuple(f"sensor {k}" for k in range(12)), columns=tuple(f"day {k}" for k in range(60)))
-    dataset = replace(SOLUTION, names=names).to_xarray()
+    dataset = replace(solved(), names=names).to_xarray()
     dataset.to_netcdf(tmp_path / "solution.nc", engine="scipy")
     with xarray.open_dataset(tmp_path / "solution.nc", engine="scipy") as read:
         xarray.testing.assert_identical(read.load(), dataset)
-        np.testing.assert_array_equal(read.F.sel(row="sensor 3"), SOLUTION.mean.F[3])
-        np.testing.assert_array_equal(read.X_variance.sel(column="day 59", atom=2), SOLUTION.variance.X[2, 59])
+        np.testing.assert_array_equal(read.F.sel(row="sensor 3"), solved().mean.F[3])
+        np.testing.assert_array_equal(read.X_variance.sel(column="day 59", atom=2), solved().variance.X[2, 59])
         assert read.attrs["status"] == "converged"
         assert read.attrs["noise_variance"] == 1e-2
         assert read.attrs["learned"] == "noise_variance"
-    assert SOLUTION.to_xarray().row.values.tolist() == list(range(12))
+    assert solved().to_xarray().row.values.tolist() == list(range(12))
 
 
 def test_batches_are_counted_and_refused_where_one_is_needed() -> None:
-    twice = {name: sp.Pair(*(np.stack([value, value]) for value in getattr(SOLUTION, name))) for name in ("mean", "variance")}
-    batch = replace(SOLUTION, **twice, status=np.array([Status.CONVERGED, Status.DIVERGED], dtype=object))
+    twice = {name: sp.Pair(*(np.stack([value, value]) for value in getattr(solved(), name))) for name in ("mean", "variance")}
+    batch = replace(solved(), **twice, status=np.array([Status.CONVERGED, Status.DIVERGED], dtype=object))
     assert repr(batch) == "Solution of a batch of 2: 1 converged, 1 diverged; Y 12 x 60, 20 atoms"
     assert "solution[k]" in batch.summary()
     assert "batch of 2" in batch._repr_html_()
@@ -254,11 +268,11 @@ def test_the_place_in_words(changes: dict[str, float], words: str) -> None:
 
 
 def test_residuals_and_usage_are_what_they_say() -> None:
-    left = draw.residuals(SOLUTION)
-    assert np.mean(left**2) == pytest.approx(float(SOLUTION.residual), rel=1e-9)
-    assert np.mean(draw.signal_residuals(left) ** 2) == pytest.approx(float(SOLUTION.residual), rel=1e-9)
+    left = draw.residuals(solved())
+    assert np.mean(left**2) == pytest.approx(float(solved().residual), rel=1e-9)
+    assert np.mean(draw.signal_residuals(left) ** 2) == pytest.approx(float(solved().residual), rel=1e-9)
     drawn = sp.sample(PROBLEM, 400, seed=0).truth
-    exact = replace(SOLUTION, mean=drawn, variance=sp.Pair(0 * drawn.F, 0 * drawn.X))
+    exact = replace(solved(), mean=drawn, variance=sp.Pair(0 * drawn.F, 0 * drawn.X))
     # The mean square of 1200 coefficients of density 0.1: each has variance (3 rho - rho^2)/rho^2 = 29.
     used = draw.usage(exact)
     assert abs(used.mean() - 1) < 4 * np.sqrt(29 / drawn.X.size)

@@ -63,6 +63,7 @@ def assert_figure_files(directory: Path, stem: str) -> xarray.Dataset:
         return dataset.load()
 
 
+@pytest.mark.claims
 def test_diagram_writes_its_four_files(run_cli: Run, tmp_path: Path) -> None:
     words = ("--alpha", "0.5", "--delta", "1e-6", "--eta", "0.1,inf", "--rho", "0.05:0.45:5", "--out", "new/place")
     files = answer(run_cli("diagram", *words, "--json"))["files"]

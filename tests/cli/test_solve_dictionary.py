@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,23 +17,27 @@ from conftest import Done
 
 Run = Callable[..., Done]
 PROBLEM = sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.1, noise_variance=1e-6)
-INSTANCE = sp.sample(PROBLEM, 40, seed=4)
+
+
+@cache
+def drawn() -> Any:
+    return sp.sample(PROBLEM, 40, seed=4)
 
 
 def test_a_dictionary_from_a_file_in_other_units_with_nothing_known(run_cli: Run, tmp_path: Path) -> None:
     units = 30.0
-    np.savetxt(tmp_path / "y.csv", units * INSTANCE.observed.Y, delimiter=",")
+    np.savetxt(tmp_path / "y.csv", units * drawn().observed.Y, delimiter=",")
     done = run_cli("solve", "y.csv", "--n-atoms", "40", "--out", "sol.npz", "--json")
     assert done.code == 0, done.err
     result = json.loads(done.out)
     assert result["status"] == "converged"
     assert set(result["learned"]) == {"density", "noise_variance", "slab_variance"}
     assert result["parameters"]["eta"] == "inf"
-    assert result["parameters"]["density"] == pytest.approx(np.mean(INSTANCE.truth.X != 0), rel=0.02)
+    assert result["parameters"]["density"] == pytest.approx(np.mean(drawn().truth.X != 0), rel=0.02)
     assert result["parameters"]["noise_variance"] == pytest.approx(units**2 * 1e-6, rel=0.1)
     assert result["parameters"]["slab_variance"] == pytest.approx(units**2, rel=0.1)
     with np.load(tmp_path / "sol.npz") as saved:
-        found = sp.score(sp.Pair(saved["F_mean"], saved["X_mean"]), INSTANCE.truth)
+        found = sp.score(sp.Pair(saved["F_mean"], saved["X_mean"]), drawn().truth)
     assert found.angle.max() < 1e-4
 
 
@@ -48,9 +54,9 @@ def test_eta_is_estimated_too(run_cli: Run, tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_is_refused(run_cli: Run, tmp_path: Path) -> None:
-    np.savetxt(tmp_path / "y.csv", INSTANCE.observed.Y, delimiter=",")
+    np.savetxt(tmp_path / "y.csv", drawn().observed.Y, delimiter=",")
     told = ("--n-atoms", "40", "--rho", "0.1", "--delta", "1e-6", "--out", "sol.npz")
-    np.savez(tmp_path / "y.npz", Y=INSTANCE.observed.Y, F_prime=np.ones((20, 40)))
+    np.savez(tmp_path / "y.npz", Y=drawn().observed.Y, F_prime=np.ones((20, 40)))
     cases = {
         ("y.csv", *told, "--restarts", "0"): "restarts must be",
         ("y.npz", *told[2:], "--eta", "0.1", "--restarts", "3"): "restarts must be 1",

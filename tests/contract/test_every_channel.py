@@ -250,6 +250,7 @@ def test_sign_channel_against_adaptive_quadrature() -> None:
         assert found.free_entropy == pytest.approx(entropy + np.log(2 * np.pi) / 2, abs=1e-9)
 
 
+@pytest.mark.claims
 def test_perceptron_with_binary_weights() -> None:
     """Signs of random projections of a binary vector: perfect learning is possible from alpha = 1.245 and AMP does it from 1.493.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -111,12 +112,16 @@ def test_whoever_watches_sees_the_estimates_and_may_end_it() -> None:
 
 EASY = sp.Problem.sparse(alpha=10 / 12, pi=20.0, rho=0.15, noise_variance=1e-4)
 ATOMS = 12
-DICTIONARY = sp.sample(EASY, ATOMS, seed=3)
+
+
+@cache
+def dictionary() -> Any:
+    return sp.sample(EASY, ATOMS, seed=3)
 
 
 @pytest.fixture(scope="module")
 def several() -> sp.Solution:
-    names = pd.DataFrame(DICTIONARY.observed.Y, index=[f"row {i}" for i in range(10)])
+    names = pd.DataFrame(dictionary().observed.Y, index=[f"row {i}" for i in range(10)])
     return sp.solve(names, n_atoms=[ATOMS - 2, ATOMS], max_iterations=1000)
 
 
@@ -134,7 +139,7 @@ def test_the_number_of_atoms_of_the_highest_evidence_is_kept(several: sp.Solutio
 def test_everything_is_learned_from_the_data_alone(several: sp.Solution) -> None:
     assert several.status == "converged"
     assert several.learned == ("noise_variance", "density", "slab_variance")
-    truth = DICTIONARY.truth
+    truth = dictionary().truth
     density = np.mean(truth.X != 0)
     assert several.model.prior.X.rho == pytest.approx(density, rel=0.1)
     assert several.model.noise_variance == pytest.approx(1e-4, rel=0.2)
@@ -145,12 +150,12 @@ def test_everything_is_learned_from_the_data_alone(several: sp.Solution) -> None
 @pytest.mark.parametrize("wrong", [[], [0, 3], [2.5, 3], "3"])
 def test_numbers_of_atoms_that_are_none_are_refused(wrong: Any) -> None:
     with pytest.raises(sp.InputError, match="n_atoms"):
-        sp.solve(DICTIONARY.observed.Y, n_atoms=wrong)
+        sp.solve(dictionary().observed.Y, n_atoms=wrong)
 
 
 def test_several_numbers_of_atoms_are_for_one_instance() -> None:
     with pytest.raises(sp.InputError, match="n_atoms"):
-        sp.solve(np.stack([DICTIONARY.observed.Y] * 2), n_atoms=[3, 4])
+        sp.solve(np.stack([dictionary().observed.Y] * 2), n_atoms=[3, 4])
 
 
 def test_the_error_of_the_hint_can_be_learned() -> None:

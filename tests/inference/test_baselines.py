@@ -25,6 +25,7 @@ def table() -> dict[str, dict[str, float]]:
     return {row["method"]: row for row in compare_methods(PROBLEM, N, solvers, seed=0)}
 
 
+@pytest.mark.claims
 def test_l1_fails_where_amp_succeeds(table: dict[str, dict[str, float]]) -> None:
     # One signal in fifteen has more nonzeros than can be resolved from 50 measurements; that share falls with N.
     assert table["AMP"]["signals_recovered"] > 0.9
@@ -34,6 +35,7 @@ def test_l1_fails_where_amp_succeeds(table: dict[str, dict[str, float]]) -> None
     assert table["AMP"]["median_signal_mse"] < 1e-3 * table["lasso, nominal"]["median_signal_mse"]
 
 
+@pytest.mark.claims
 def test_nothing_beats_the_oracle(table: dict[str, dict[str, float]]) -> None:
     assert table["oracle"]["signals_recovered"] == 1
     assert all(row["median_signal_mse"] >= table["oracle"]["median_signal_mse"] for row in table.values())

@@ -70,6 +70,7 @@ def test_both_draw_the_same_instance() -> None:
     np.testing.assert_allclose(one.observed.Y, other.observed.Y, rtol=1e-12)
 
 
+@pytest.mark.claims
 def test_noise_that_is_known_to_be_heavy_tailed_harms_less() -> None:
     """Laplace noise, told as it is and as Gaussian of its variance: the second takes outliers at their word."""
     scale = 0.07

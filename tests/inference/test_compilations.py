@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -13,9 +14,21 @@ import spinodal as sp
 
 N = 8
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=5.0, rho=0.2, noise_variance=1e-4)
-OBSERVED = sp.sample(PROBLEM, N, seed=3).observed
+
+
+@cache
+def observed() -> Any:
+    return sp.sample(PROBLEM, N, seed=3).observed
+
+
 HINTED = PROBLEM.replace(eta=0.5)
-WITH_HINT = sp.sample(HINTED, N, seed=3).observed
+
+
+@cache
+def observed_with_hint() -> Any:
+    return sp.sample(HINTED, N, seed=3).observed
+
+
 # What JAX reports for every program that it makes from a trace, whether or not a file has it compiled.
 LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 
@@ -40,11 +53,11 @@ def compilations() -> Any:
 
 
 def from_scratch(problem: sp.Problem = PROBLEM, **options: Any) -> sp.Solution:
-    return sp.solve(OBSERVED, problem, n_atoms=N, **{"max_iterations": 1000, "tolerance": 3e-4, **options})
+    return sp.solve(observed(), problem, n_atoms=N, **{"max_iterations": 1000, "tolerance": 3e-4, **options})
 
 
 def with_hint(problem: sp.Problem = HINTED, **options: Any) -> sp.Solution:
-    return sp.solve(WITH_HINT, problem, **{"max_iterations": 1000, **options})
+    return sp.solve(observed_with_hint(), problem, **{"max_iterations": 1000, **options})
 
 
 def test_nothing_that_users_vary_is_compiled_in(compilations: Callable[[Callable[[], Any]], int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,11 @@ import spinodal as sp
 
 TRUE = sp.Problem.sparse(alpha=0.5, pi=6.0, rho=0.1, eta=0.1, noise_variance=1e-6)
 N, INSTANCES = 60, 2
-INSTANCE = sp.sample(TRUE, N, seed=2, batch=INSTANCES)
+
+
+@cache
+def drawn() -> Any:
+    return sp.sample(TRUE, N, seed=2, batch=INSTANCES)
 
 
 def start(
@@ -33,7 +38,7 @@ def learned(solution: sp.Solution, name: str) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def informed() -> np.ndarray:
-    return errors(sp.solve(INSTANCE.observed, TRUE), INSTANCE.truth)
+    return errors(sp.solve(drawn().observed, TRUE), drawn().truth)
 
 
 @pytest.mark.parametrize(
@@ -41,23 +46,23 @@ def informed() -> np.ndarray:
     [(0.3, 1e-4, 1.0), *(pytest.param(*wrong, marks=pytest.mark.claims) for wrong in ((0.033, 1e-8, 0.01), (0.1, 1e-6, 0.1)))],
 )
 def test_calibration_from_wrong_starts(rho: float, noise: float, eta: float, informed: np.ndarray) -> None:
-    solution = sp.solve(INSTANCE.observed, start(TRUE, rho=rho, noise=noise, eta=eta), learn=("noise_variance", "density", "eta"))
-    density = np.mean(INSTANCE.truth.X != 0, axis=(1, 2))
+    solution = sp.solve(drawn().observed, start(TRUE, rho=rho, noise=noise, eta=eta), learn=("noise_variance", "density", "eta"))
+    density = np.mean(drawn().truth.X != 0, axis=(1, 2))
     np.testing.assert_allclose(learned(solution, "rho"), density, rtol=0.02)
     np.testing.assert_allclose(learned(solution, "noise_variance"), 1e-6, rtol=0.1)
     np.testing.assert_allclose(learned(solution, "eta"), 0.1, rtol=0.1)
     assert list(solution.status) == ["converged"] * INSTANCES
-    np.testing.assert_allclose(errors(solution, INSTANCE.truth), informed, rtol=0.1)
+    np.testing.assert_allclose(errors(solution, drawn().truth), informed, rtol=0.1)
 
 
 @pytest.mark.parametrize(("rho", "noise"), [(0.3, 1e-4), pytest.param(0.033, 1e-4, marks=pytest.mark.claims)])
 def test_dictionary_from_wrong_starts(rho: float, noise: float, informed: np.ndarray) -> None:
-    observed = INSTANCE.observed._replace(F_prime=None)
+    observed = drawn().observed._replace(F_prime=None)
     problem = start(TRUE, rho=rho, noise=noise, eta=np.inf)
     solution = sp.solve(observed, problem, learn=("noise_variance", "density"), n_atoms=N)
-    np.testing.assert_allclose(learned(solution, "rho"), np.mean(INSTANCE.truth.X != 0, axis=(1, 2)), rtol=0.02)
+    np.testing.assert_allclose(learned(solution, "rho"), np.mean(drawn().truth.X != 0, axis=(1, 2)), rtol=0.02)
     np.testing.assert_allclose(learned(solution, "noise_variance"), 1e-6, rtol=0.1)
-    np.testing.assert_allclose(errors(solution, INSTANCE.truth), informed, rtol=0.1)
+    np.testing.assert_allclose(errors(solution, drawn().truth), informed, rtol=0.1)
 
 
 @pytest.mark.slow
@@ -85,16 +90,16 @@ def test_slab_mean_and_variance() -> None:
 
 
 def test_what_is_not_learned_stays_as_given() -> None:
-    solution = sp.solve(INSTANCE.observed, start(TRUE, rho=0.12, noise=1e-6), learn=("noise_variance",))
+    solution = sp.solve(drawn().observed, start(TRUE, rho=0.12, noise=1e-6), learn=("noise_variance",))
     np.testing.assert_allclose(learned(solution, "rho"), 0.12)
     np.testing.assert_allclose(learned(solution, "eta"), 0.1)
-    plain = sp.solve(INSTANCE.observed, TRUE)
+    plain = sp.solve(drawn().observed, TRUE)
     np.testing.assert_allclose(learned(plain, "noise_variance"), 1e-6)
 
 
 def test_an_unknown_parameter_is_refused() -> None:
     with pytest.raises(sp.InputError, match="learn must be"):
-        sp.solve(INSTANCE.observed, TRUE, learn=("alpha",))
+        sp.solve(drawn().observed, TRUE, learn=("alpha",))
 
 
 def test_estimates_do_not_run_away_where_the_model_does_not_fit() -> None:

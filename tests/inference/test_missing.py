@@ -19,6 +19,7 @@ def easy(alpha: float, eta: float) -> sp.Problem:
     ("N", "alpha", "eta", "instances"),
     [(60, 1.5, 0.1, 2), *(pytest.param(200, 0.7, eta, 4, marks=pytest.mark.slow) for eta in (0.1, np.inf))],
 )
+@pytest.mark.claims
 def test_errors_are_those_predicted_for_the_share_observed(N: int, alpha: float, eta: float, instances: int) -> None:
     problem = easy(alpha, eta)
     predicted = sp.amp_mse(problem).mse

@@ -34,6 +34,7 @@ def test_with_a_known_matrix_joint_amp_is_amp_for_the_signals(compressed_sensing
     assert np.allclose(joint.free_entropy, alone.free_entropy, rtol=1e-9)
 
 
+@pytest.mark.claims
 def test_with_a_known_matrix_the_error_is_that_of_compressed_sensing(compressed_sensing: tuple[sp.Problem, sp.Instance]) -> None:
     """Its state evolution in one line, E = mmse(alpha/(Delta + E)), solved here by itself and not through the factorization's."""
     problem, instance = compressed_sensing
@@ -48,6 +49,7 @@ def test_with_a_known_matrix_the_error_is_that_of_compressed_sensing(compressed_
     assert np.mean(errors[settled]) == pytest.approx(E, rel=0.15)
 
 
+@pytest.mark.claims
 def test_a_small_eta_is_continuous_with_a_known_matrix(compressed_sensing: tuple[sp.Problem, sp.Instance]) -> None:
     problem, instance = compressed_sensing
     known = sp.solve(instance.observed, problem)
@@ -97,6 +99,7 @@ def test_iteration_by_iteration_amp_approaches_belief_propagation(problem: sp.Pr
         pytest.param(((12, 16), (24, 8), (48, 4)), id="large", marks=pytest.mark.claims),
     ],
 )
+@pytest.mark.claims
 def test_amp_ends_where_belief_propagation_does_as_size_grows(sizes: tuple[tuple[int, int], ...]) -> None:
     """The defaults of both, run to the end. The difference falls for the typical signal and on average. No rate is claimed here: a few
     signals carry most of the average.
@@ -133,6 +136,7 @@ def test_variance_structures_agree_where_signals_are_alike() -> None:
     assert np.mean((entry.mean.X - scalar.mean.X) ** 2) < 0.5 * error
 
 
+@pytest.mark.claims
 def test_alternating_updates_end_where_parallel_ones_do() -> None:
     """The same fixed points, so the same errors and the same uncertainties, also where errors are as small as the noise lets them be. Of
     the typical instance: at this size a hard signal may blur an atom."""

@@ -45,6 +45,7 @@ def on_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.claims
 def test_an_iteration_sends_one_matrix_and_numbers(on_four: Path) -> None:
     """One sum of M x N, with a few of N and of one number; and of each signal one number, its level, for the median."""
     with np.load(on_four) as file:
@@ -59,11 +60,12 @@ def test_an_iteration_sends_one_matrix_and_numbers(on_four: Path) -> None:
     assert gathered == ["f64[64]"]
 
 
+@pytest.mark.claims
 def test_four_devices_give_the_numbers_of_one(on_four: Path) -> None:
     assert_agree(on_four, "weak", 4)
 
 
-@pytest.mark.claims
+@pytest.mark.slow
 def test_every_case_on_one_to_eight_devices(tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
     finish(start(8, str(out), "strong,learned,weak,none", "0,1,2,4,8"))

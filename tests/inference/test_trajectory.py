@@ -102,6 +102,7 @@ def test_at_larger_eta_belief_propagation_itself_leaves_the_prediction(unknown: 
     assert 0.5 < rest[1] < 0.65
 
 
+@pytest.mark.claims
 def test_corrections_at_both_times_are_closer_than_printed_ones() -> None:
     """In the second iteration the echo of X(0) = 0 is nothing; as printed, the echo of X(1) is taken off in its place."""
     both, printed = (trajectories(JUMP, 200, seed=1, instances=8, steps=2, solver=solver).F[:, 1] for solver in (None, PRINTED))

@@ -38,6 +38,7 @@ def test_known_matrix_is_compressed_sensing() -> None:
     assert sp.amp_mse(problem).mse.X == pytest.approx(E, rel=1e-9)
 
 
+@pytest.mark.claims
 def test_dictionary_learning_is_the_limit_of_large_eta() -> None:
     learning = sp.Problem.sparse(**SPARSE, eta=np.inf, noise_variance=1e-6)
     assert_same_errors(learning.replace(eta=1e6), learning, rel=1e-5)
