@@ -87,7 +87,8 @@ def test_it_checks_the_theory_or_another_route(example: Example) -> None:
 @pytest.mark.parametrize(
     "example",
     # Averages over a channel by quadrature compile for long.
-    [pytest.param(example, id=example.what, marks=pytest.mark.claims if example.what == "channel" else ()) for example in EXAMPLES],
+    [pytest.param(example, id=example.what) for example in EXAMPLES],
 )
+@pytest.mark.claims
 def test_it_runs(example: Example) -> None:
     exec(compile(example.code, f"docs/architecture.md, {example.what}", "exec", dont_inherit=True), {"__name__": "__main__"})

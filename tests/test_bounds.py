@@ -32,6 +32,7 @@ def dense(problem: sp.Problem, truth: sp.Pair) -> float:
     return float(np.trace(covariance[:unknowns, :unknowns])) / (M * N)
 
 
+@pytest.mark.claims
 def test_it_is_the_trace_of_the_dense_posterior_covariance() -> None:
     truth = sp.sample(PROBLEM, N, seed=0).truth
     probes = told_support_mse(PROBLEM, truth, probes=4000)

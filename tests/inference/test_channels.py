@@ -49,7 +49,7 @@ def problem_with(channel: sp.Channel) -> sp.Problem:
     return base.replace(channel=channel)
 
 
-@pytest.mark.parametrize("observed_fraction", [1.0, 0.9])
+@pytest.mark.parametrize("observed_fraction", [1.0, pytest.param(0.9, marks=pytest.mark.claims)])
 def test_a_generic_channel_gives_the_numbers_of_the_built_in_one(observed_fraction: float) -> None:
     ours, generic = (
         problem_with(channel).replace(observed_fraction=observed_fraction) for channel in (sp.GaussianNoise(1e-3), WrittenOut(1e-3))

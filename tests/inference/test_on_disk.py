@@ -15,7 +15,7 @@ ALONE = sp.Search(repair=False)
 STRONG = sp.Problem.sparse(alpha=0.6, pi=8.0, rho=0.1, eta=0.05, noise_variance=1e-4)
 
 
-@pytest.mark.parametrize("observed_fraction", [0.8, 1.0])
+@pytest.mark.parametrize("observed_fraction", [pytest.param(0.8, marks=pytest.mark.claims), 1.0])
 def test_blocks_from_a_file_give_the_numbers_of_solve(tmp_path: Path, observed_fraction: float) -> None:
     problem = STRONG.replace(channel=sp.GaussianNoise(1e-4), observed_fraction=observed_fraction)
     observed = sp.sample(problem, N, seed=1).observed

@@ -23,6 +23,7 @@ def compressed_sensing() -> tuple[sp.Problem, sp.Instance]:
     return problem, sp.sample(problem, 100, seed=3, batch=4)
 
 
+@pytest.mark.claims
 def test_with_a_known_matrix_joint_amp_is_amp_for_the_signals(compressed_sensing: tuple[sp.Problem, sp.Instance]) -> None:
     problem, instance = compressed_sensing
     joint, alone = (sp.solve(instance.observed, problem, solver) for solver in (sp.AMP(), sp.MUAMP()))
@@ -155,6 +156,7 @@ def test_alternating_updates_end_where_parallel_ones_do() -> None:
         assert np.all(np.abs(ratio - 1) < 0.05)
 
 
+@pytest.mark.claims
 def test_learning_the_matrix_beats_being_uncertain_about_it() -> None:
     instance = sp.sample(CALIBRATION, 48, seed=2, batch=4)
     learned, uncertain = (sp.solve(instance.observed, CALIBRATION, solver, search=ALONE) for solver in (sp.AMP(), sp.MUAMP()))

@@ -101,6 +101,7 @@ def test_general_counting_bound_is_the_end_of_the_curve() -> None:
     assert abs(left[-1]) < 1e-4
 
 
+@pytest.mark.claims
 def test_unit_of_X_is_arbitrary() -> None:
     """Slab variance and noise times c^2: the same problem, with mse_X times c^2."""
     c2 = 7.3

@@ -66,9 +66,11 @@ def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> 
     if batch is not None:
         check_count("batch", batch, 1)
     with jax.enable_x64(True):
-        keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(batch or 1))
-        sizes, masked = problem.sizes(n), float(problem.observed_fraction) < 1
-        drawn = jax.vmap(lambda key: _draw(problem, sizes, masked, key))(keys)
+        shape = problem.sizes(n), float(problem.observed_fraction) < 1, batch or 1
+        try:
+            drawn = _draw_batch(problem, *shape, seed)
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):  # a sampler that looks at its parameters
+            drawn = _draw_batch.__wrapped__(problem, *shape, seed)
         return jax.tree.map(lambda leaf: np.array(leaf if batch is not None else leaf[0]), drawn)
 
 
@@ -77,6 +79,12 @@ def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) ->
     shape = problems[0].sizes(n), float(problems[0].observed_fraction) < 1
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, _draw_each(stacked(problems, float), *shape, np.asarray(seeds)))
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3))
+def _draw_batch(problem: Problem, sizes: tuple[int, int, int], masked: bool, count: int, seed: Any) -> Instance:
+    keys = jax.vmap(lambda k: jax.random.fold_in(jax.random.key(seed), k))(jnp.arange(count))
+    return jax.vmap(lambda key: _draw(problem, sizes, masked, key))(keys)
 
 
 @partial(jax.jit, static_argnums=(1, 2))
