@@ -18,11 +18,10 @@ import pytest
 # Compiled functions are shared by all processes of a test run, and kept for the next. Read when JAX is first imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-# Most of a test's time is compilation. Code that is not optimised takes half of that, and runs little slower at these sizes; the demo and
-# the gallery of the documentation run what users run.
+# Most of a test's time is compilation. Code that is little optimised takes half of that, and runs little slower at these sizes; the demo
+# and the gallery of the documentation run what users run.
 QUICKLY = {
-    "xla_backend_optimization_level": "0",
-    "xla_llvm_disable_expensive_passes": "true",
+    "xla_backend_optimization_level": "1",
     "xla_cpu_parallel_codegen_split_count": "1",
     "xla_cpu_use_fusion_emitters": "false",
 }

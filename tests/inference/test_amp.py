@@ -24,7 +24,7 @@ class Run(NamedTuple):
     solution: sp.Solution
 
 
-@pytest.fixture(scope="module", params=[1e-4, 0.1, 1.0], ids=lambda eta: f"eta={eta:g}")
+@pytest.fixture(scope="module", params=[pytest.param(1e-4, marks=pytest.mark.claims), 0.1, 1.0], ids=lambda eta: f"eta={eta:g}")
 def run(request: pytest.FixtureRequest) -> Run:
     problem = sp.Problem.sparse(eta=request.param, **EASY)
     instance = sp.sample(problem, N, seed=0, batch=INSTANCES)

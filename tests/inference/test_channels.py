@@ -84,6 +84,7 @@ def test_noise_that_is_known_to_be_heavy_tailed_harms_less() -> None:
     assert told.free_entropy > taken.free_entropy
 
 
+@pytest.mark.claims
 def test_the_parameters_of_a_channel_without_a_variance_are_not_learned() -> None:
     problem = problem_with(LaplaceNoise(0.07))
     instance = sp.sample(problem, N, seed=0)

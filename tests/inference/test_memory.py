@@ -19,7 +19,7 @@ MOST = 6
 SIZES = ((200, 100, 8000), (200, 100, 5003), (150, 150, 6000))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.claims)])
 @pytest.mark.parametrize(("N", "M", "P"), SIZES)
 def test_an_iteration_holds_no_more_than_six_arrays(N: int, M: int, P: int, dtype: str) -> None:
     solver = sp.Search().around(sp.AMP())
