@@ -13,6 +13,7 @@ from spinodal.evaluation import record as module
 from spinodal.evaluation.record import Record, against_truth, draw_solve_score, record
 from spinodal.evaluation.scoring import DICTIONARY_LEARNED, SIGNAL_RECOVERED
 from spinodal.inference.solution import Status
+from spinodal.theory import outcomes
 
 RNG = np.random.default_rng(3)
 M, N, P = 12, 8, 40
@@ -29,7 +30,7 @@ def solution(F: np.ndarray, X: np.ndarray) -> Any:
         status = np.array([Status.CONVERGED, Status.DIVERGED, Status.CONVERGED], dtype=object)
         model = [sp.Model.sparse(rho=density, eta=0.1, noise_variance=1e-4) for density in (0.1, 0.2, 0.3)]
     numbers = {name: np.arange(np.prod(batch, dtype=int)).reshape(batch) for name in ("iterations", "residual", "free_entropy")}
-    return SimpleNamespace(mean=sp.Pair(F, X), status=status, model=model, **numbers)
+    return SimpleNamespace(mean=sp.Pair(F, X), status=status, model=model, problem=PROBLEM, **numbers)
 
 
 def test_a_batch_is_recorded_like_each_of_its_instances() -> None:
@@ -95,7 +96,7 @@ def test_only_what_is_observed_reaches_the_solver(monkeypatch: pytest.MonkeyPatc
 
 def test_errors_against_the_truth_come_with_predictions() -> None:
     truth = sp.Pair(F[0], X[0])
-    row = against_truth(solution(-F[0], -X[0]), truth, PROBLEM)
+    row = against_truth(solution(-F[0], -X[0]), truth, outcomes([PROBLEM])[0])
     assert row["mse_F"] == pytest.approx(np.mean((2 * F[0]) ** 2))
     assert row["mse_F_scaled"] == row["mse_X_aligned"] == 0
     assert row["atoms_recovered"] == 1

@@ -63,8 +63,10 @@ def solve(
         solution = replace(solution, names=measured.names)
         result = _result(solution, method)
         if measured.truth is not None:
+            from ..evaluation.record import against_truth
+
             say("predicting", 0, np.nan)
-            result |= words.against_truth(solution, measured.truth, words.predicted(solution))
+            result |= against_truth(solution, measured.truth, words.predicted(solution))
         say("writing", 0, np.nan)
         save_solution(solution, target, {**result["parameters"], **result, "seed": options["seed"]})
         # After the solution, which may have taken hours: it is there whatever becomes of the page.

@@ -11,7 +11,7 @@ from ..inference import Solution, solve
 from ..model.model import Problem
 from ..model.sampling import Instance, sample, sample_each
 from ..pair import Pair
-from ..theory import amp_mse
+from ..theory import Outcome
 from .scoring import AT_PREDICTION, DICTIONARY_LEARNED, SIGNAL_RECOVERED, Score, scale_floor, score
 
 
@@ -153,10 +153,12 @@ def draw_solve_score(
     return record(solution, drawn.truth, predicted=predicted)
 
 
-def against_truth(solution: Solution, truth: Pair[np.ndarray], problem: Problem) -> dict[str, Any]:
-    """The errors of one solution beside those that the theory predicts, as the command line prints them."""
+def against_truth(solution: Solution, truth: Pair[np.ndarray], outcome: Outcome | None) -> dict[str, Any]:
+    """The errors of one solution, and beside them those that the theory predicts, where it does."""
     row = record(solution, truth).flat()
-    expected = amp_mse(problem).mse
     names = [f"mse_{factor}{how}" for how in ("", "_scaled", "_aligned") for factor in ("F", "X")]
-    predicted = {"mse_F": expected.F, "mse_X": expected.X, "scale_floor": scale_floor(problem, np.shape(solution.mean.F)[-1])}
-    return {name: row[name] for name in (*names, "atoms_recovered")} | {"predicted": predicted}
+    errors = {name: row[name] for name in (*names, "atoms_recovered")}
+    if outcome is None:
+        return errors
+    floor = scale_floor(solution.problem, np.shape(solution.mean.F)[-1])
+    return errors | {"predicted": {"mse_F": outcome.amp.mse.F, "mse_X": outcome.amp.mse.X, "scale_floor": floor}}

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError, check_count
+from ..evaluation.record import against_truth
 from ..figures import report as draw
 from ..figures import theory as figures
 from ..inference.solution import Solution
@@ -314,7 +315,7 @@ def _uncertainty(solution: Solution) -> str:
 
 
 def _truth(solution: Solution, truth: Pair[Any], outcome: Outcome | None) -> str:
-    found = words.against_truth(solution, truth, outcome)
+    found = against_truth(solution, truth, outcome)
     expected = found.get("predicted")
     raw, F, X = "", "", ""
     if expected is not None:

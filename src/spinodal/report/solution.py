@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from ..inference.solution import Solution, Status
 if TYPE_CHECKING:
     import xarray
 
-    from ..pair import Pair
     from ..theory import Outcome
 
 # How a run ended, in a sentence.
@@ -169,21 +168,6 @@ def expectation(solution: Solution) -> str:
         return "the theory is not asked about a run that can't be trusted" if not status(solution).trusted else "not covered by the theory"
     share = {name: 1 - getattr(outcome.amp.mse, name) / float(getattr(solution.model.prior, name).second_moment()) for name in ("F", "X")}
     return f"{100 * share['F']:.4g}% of F's power and {100 * share['X']:.4g}% of X's recovered, if the model is right ({outcome.phase})"
-
-
-def against_truth(solution: Solution, truth: Pair[Any], outcome: Outcome | None) -> dict[str, Any]:
-    """Errors against a known truth, and those that the theory predicts, if it does."""
-    from ..evaluation.scoring import scale_floor, score
-
-    found = score(solution.mean, truth)
-    errors: dict[str, Any] = {}
-    for name, pair in (("", found.mse), ("_scaled", found.mse_scaled), ("_aligned", found.mse_aligned)):
-        errors |= {f"mse_F{name}": pair.F, f"mse_X{name}": pair.X}
-    errors["atoms_recovered"] = found.atoms_recovered
-    if outcome is not None:
-        floor = scale_floor(solution.problem, np.shape(solution.mean.F)[1])
-        errors["predicted"] = {"mse_F": outcome.amp.mse.F, "mse_X": outcome.amp.mse.X, "scale_floor": floor}
-    return errors
 
 
 def _facts(solution: Solution) -> list[tuple[str, str]]:

@@ -143,8 +143,8 @@ def _local_cluster(workers: int) -> Any:
     from distributed import LocalCluster
 
     settings = {
-        # XLA's CPU client takes as many threads as this says. Dask's own setting for malloc is left out: memory that goes back to the
-        # system after every iteration costs a tenth of the time.
+        # XLA's CPU client takes as many threads as this says. Dask's own setting for malloc is left out: it gives memory back to the
+        # system after every iteration, which wants it again for the next.
         "distributed.nanny.pre-spawn-environ": {"NPROC": str(max(1, cores() // workers)), "OMP_NUM_THREADS": "1"},
         "distributed.scheduler.allowed-failures": _TRIES - 1,
         "distributed.worker.profile.enabled": False,
