@@ -8,14 +8,15 @@ import warnings
 
 from .. import cache
 
-# XLA writes lines of warnings on loading compiled code; this lets only fatal ones through.
-_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
+# XLA writes lines of warnings on loading compiled code; this lets only fatal ones through. JAX itself sets a lower level when it is
+# imported, which a process started by another one inherits.
+_LEVEL, _QUIET, _BY_JAX = "TF_CPP_MIN_LOG_LEVEL", "3", "1"
 
 
 def prepare(*, use_cache: bool) -> None:
     """Set the environment that JAX reads when it is imported. What the user has set stays."""
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
+    if os.environ.get(_LEVEL, _BY_JAX) == _BY_JAX:
+        os.environ[_LEVEL] = _QUIET
     if not use_cache or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     with warnings.catch_warnings(record=True) as complaints:
