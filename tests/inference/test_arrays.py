@@ -158,6 +158,7 @@ def test_several_numbers_of_atoms_are_for_one_instance() -> None:
         sp.solve(np.stack([dictionary().observed.Y] * 2), n_atoms=[3, 4])
 
 
+@pytest.mark.claims
 def test_the_error_of_the_hint_can_be_learned() -> None:
     """eta = "auto", with the rest told or not."""
     problem = sp.Problem.sparse(alpha=1.0, pi=12.0, rho=0.1, eta=0.2, noise_variance=1e-4)

@@ -84,6 +84,7 @@ def differences(problem: sp.Problem, n: int, instances: int, steps: int) -> np.n
         pytest.param(sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, eta=1.0, noise_variance=1e-8), id="eta=1", marks=pytest.mark.claims),
     ],
 )
+@pytest.mark.claims
 def test_iteration_by_iteration_amp_approaches_belief_propagation(problem: sp.Problem) -> None:
     """Squared differences fall as 1/N^2 at large N: by 16 over a factor of four, here by at least 6 as such sizes are not large."""
     small, large = differences(problem, 16, 16, STEPS), differences(problem, 64, 4, STEPS)
