@@ -109,7 +109,7 @@ def test_the_address_is_the_state(open_page: Open) -> None:
     assert state(again) == state(page)
     assert figure(again, "diagram") == figure(page, "diagram")
     assert again.locator("#message").inner_text() == ""
-    expect(page.locator("#code")).to_contain_text("eta=np.inf")
+    expect(page.locator("#code")).to_contain_text("knowledge=sp.Nothing()")
 
 
 def test_nonsense_in_the_address_is_named_and_ignored(open_page: Open) -> None:
