@@ -58,8 +58,8 @@ def test_what_can_not_be_is_refused(run_cli: Run, tmp_path: Path) -> None:
     told = ("--n-atoms", "40", "--rho", "0.1", "--delta", "1e-6", "--out", "sol.npz")
     np.savez(tmp_path / "y.npz", Y=drawn().observed.Y, F_prime=np.ones((20, 40)))
     cases = {
-        ("y.csv", *told, "--restarts", "0"): "restarts must be",
-        ("y.npz", *told[2:], "--eta", "0.1", "--restarts", "3"): "restarts must be 1",
+        ("y.csv", *told, "--runs", "0"): "runs must be",
+        ("y.npz", *told[2:], "--eta", "0.1", "--runs", "3"): "runs must be 1",
         (
             "y.csv",
             "--n-atoms",

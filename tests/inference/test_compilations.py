@@ -1,4 +1,4 @@
-"""What users vary is not compiled in: another limit, tolerance, seed, parameter or number of restarts compiles nothing."""
+"""What users vary is not compiled in: another limit, tolerance, seed, parameter or number of runs compiles nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def with_hint(problem: sp.Problem = HINTED, **options: Any) -> sp.Solution:
 
 def test_nothing_that_users_vary_is_compiled_in(compilations: Callable[[Callable[[], Any]], int]) -> None:
     other = sp.Problem.sparse(alpha=0.6, pi=5.0, rho=0.25, noise_variance=2e-4)
-    from_scratch(restarts=2)
+    from_scratch(runs=2)
     # Somebody counts: a program that was not there before is seen.
     assert compilations(lambda: jax.jit(lambda x: x + 17)(3.0)) > 0
     varied: dict[str, dict[str, Any]] = {
@@ -70,7 +70,7 @@ def test_nothing_that_users_vary_is_compiled_in(compilations: Callable[[Callable
         "the tolerance": {"tolerance": 1e-3},
         "the seed": {"seed": 7},
         "the parameters": {"problem": other},
-        "the restarts": {"restarts": 3},
+        "the runs": {"runs": 3},
     }
     made = {what: compilations(lambda options=options: from_scratch(**options)) for what, options in varied.items()}
     assert made == dict.fromkeys(varied, 0)

@@ -97,24 +97,28 @@ def test_surplus_atoms_end_the_search_before_its_iterations_do(n: int, batch: in
     assert np.mean(solution.iterations) < 5000  # of 10 000; single runs take 1900 to 9400, and 3000 on average
 
 
-def test_restarts_keep_the_best_and_are_reproducible() -> None:
+def test_the_best_of_several_runs_is_kept_and_is_reproducible() -> None:
     problem = sp.Problem.sparse(alpha=1.0, pi=15.0, rho=0.2, noise_variance=1e-10)
     instance = sp.sample(problem, 12, seed=3)
-    options: dict[str, Any] = {"n_atoms": 12, "max_iterations": 250}
-    alone, several = (sp.solve(instance.observed, problem, restarts=k, **options) for k in (1, 3))
+    options: dict[str, Any] = {"n_atoms": 12, "max_iterations": 250, "search": sp.Search(vote=False)}
+    alone, several = (sp.solve(instance.observed, problem, runs=k, **options) for k in (1, 3))
     assert several.mean.F.shape == alone.mean.F.shape
     assert several.free_entropy >= alone.free_entropy or alone.status != several.status == "converged"
-    again = sp.solve(instance.observed, problem, restarts=3, **options)
+    assert (alone.runs, several.runs) == (1, 3)
+    again = sp.solve(instance.observed, problem, runs=3, **options)
     np.testing.assert_array_equal(again.mean.F, several.mean.F)
+    np.testing.assert_array_equal(again.reproducibility, several.reproducibility)
     other = sp.solve(instance.observed, problem, seed=1, **options)
     assert np.any(other.mean.F != alone.mean.F)
 
 
-def test_restarts_are_refused_where_there_is_a_hint() -> None:
+def test_several_runs_are_refused_where_there_is_a_hint(learned: tuple[sp.Instance, sp.Solution]) -> None:
     problem = EASY.replace(eta=0.1)
-    instance = sp.sample(problem, 10, seed=0)
-    with pytest.raises(sp.InputError, match="restarts must be 1"):
-        sp.solve(instance.observed, problem, restarts=2)
+    with pytest.raises(sp.InputError, match="runs must be 1 where F_prime says"):
+        sp.solve(sp.sample(problem, 10, seed=0).observed, problem, runs=2)
+    instance, solution = learned
+    with pytest.raises(sp.InputError, match="runs must be 1 where a solution says"):
+        sp.solve(instance.observed, EASY, n_atoms=N, start=solution, runs=2)
 
 
 # Faults put into a solved state, and whether they are seen and mended.

@@ -85,7 +85,7 @@ def test_alone_it_starts_from_scratch_goes_on_and_restarts() -> None:
     assert_sound(alone, observed.Y)
     on = sp.solve(observed, PROBLEM, Gradients(), start=alone, **options)
     assert on.residual < alone.residual
-    best = sp.solve(observed, PROBLEM, Gradients(), restarts=2, **options)
+    best = sp.solve(observed, PROBLEM, Gradients(), runs=2, **options)
     assert best.free_entropy >= alone.free_entropy
 
 

@@ -73,7 +73,7 @@ BAD = {
     "N = 8\n[grid]\nalpha = 0.5\nrho = {from = 0.2, to = 0.1, count = 3}\npi = 2": "to a larger",
     "N = 8\n[grid]\nalpha = 0.5\nrho = {from = 0.1, too = 0.2, count = 3}\npi = 2": "did you mean to?",
     "N = 0\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2": "N must be a whole number",
-    "N = 8\nrestarts = 3\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2\neta = 1": "restarts must be 1",
+    "N = 8\nruns = 3\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2\neta = 1": "runs must be 1",
     "N = 8\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2\n[solver]\nmethod = 'apm'": "must be one of amp",
     "N = 8\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2\n[solver]\nmethod = 'amp'\ndampnig = 0.5": "did you mean damping?",
     "N = 8\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2\n[solver]\nmethod = 'amp'\ndamping = 1.5": "damping must be a number",

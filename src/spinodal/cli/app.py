@@ -168,7 +168,9 @@ def solve(
         tuple[int, int] | None, typer.Option(metavar="H W", help="Atoms are images of this shape, in the report.")
     ] = None,
     max_iterations: Annotated[int, typer.Option("--max-iterations", "--max-iter", metavar="T", help="Most iterations.")] = 10_000,
-    restarts: Annotated[int, typer.Option(metavar="K", help="Starts tried side by side where there is no F_prime; the best is kept.")] = 1,
+    runs: Annotated[
+        int | None, typer.Option(metavar="K", help="Most runs from starts of their own where there is no F_prime; 6 if left out.")
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of whatever is random.")] = 0,
     float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
     checkpoint: Annotated[str | None, typer.Option(metavar="STATE.npz", help="Save the state here; go on from it if it is there.")] = None,
@@ -196,7 +198,7 @@ def solve(
         report=report,
         atom_shape=atom_shape,
         max_iterations=max_iterations,
-        restarts=restarts,
+        runs=runs,
         seed=seed,
         float32=float32,
         checkpoint=checkpoint,

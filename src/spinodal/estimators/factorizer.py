@@ -32,6 +32,7 @@ _WHY = {
     "max_iterations": "Not settled after max_iter={self.max_iter} iterations and refine_iter={self.refine_iter} rounds; raise them.",
     "diverged": "The iterations diverged, and the best state is kept; the model does not suit the data.",
     "degenerate": "Components are copies or unused, or nothing was learned: try fewer components, more samples or n_init > 1.",
+    "unconfirmed": "Other runs did not find all components again (see reproducibility_): try fewer components or more samples.",
 }
 
 
@@ -62,7 +63,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         with _one_thread():
             fitted = fit_components(X - self.mean_, given, nominal, options_of(self, n_components), before)
         self._keep(fitted)
-        if not self.converged_:
+        if not self.converged_ or (fitted.status == "unconfirmed" and self.n_init > 1):
             warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
         return self
 
@@ -196,7 +197,10 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             setattr(self, f"{name}_", value)
         self.status_, self.solver_status_ = fitted.status, fitted.solver_status
         self.n_iter_, self.history_ = fitted.iterations, fitted.history
-        self.converged_ = fitted.status == "converged"
+        again = fitted.reproducibility
+        unknown = np.full(len(self.components_), np.nan)
+        self.reproducibility_ = (unknown if again is None else again).astype(self.components_.dtype)
+        self.converged_ = fitted.status in ("converged", "unconfirmed")
 
     def _learned(self) -> Learned:
         return Learned(*(getattr(self, f"{name}_") for name in Learned._fields))

@@ -23,7 +23,7 @@ class DictionaryLearner(Factorizer):
         own_density: every sample has a density of its own, near the common one: for data of unequal complexity, such as patches of
             photographs.
         center: take the features' means off first (kept in `mean_`).
-        n_init: starts, of which the one of best evidence is kept.
+        n_init: the most runs from starts of their own, which are compared and vote; one run is confirmed by no other.
         max_iter: most iterations of the message passing; 0 for none (samples are the start).
         tol: tolerance of the message passing.
         refine_iter: the most rounds of expectation maximisation after it; they make components and parameters fit real data, and are the
@@ -40,6 +40,7 @@ class DictionaryLearner(Factorizer):
     have in the model in which all nonzero codes have the mean slab_mean_ and the variance slab_variance_; those of component k have these
     times scales_[k] and its square. scales_var_: relative variance of the scales, counted in components_var_ and transform_std.
     density_, noise_variance_; status_, converged_; solver_status_ (of message passing alone);
+    reproducibility_: of each component the share of other runs that found it, NaN if there was one run;
     n_iter_ (of message passing, or rounds if there was none);
     history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
 

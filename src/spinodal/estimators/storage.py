@@ -16,6 +16,7 @@ from typing import IO, Any, Self
 import numpy as np
 
 from ..errors import InputError
+from ..inference.solution import Status
 
 # The entry of the file that holds what is not an array: the layout, the class, and all that is a number or a word.
 _HEADER, _LAYOUT = "header", 1
@@ -23,7 +24,7 @@ _NOT_SAVED = ("callback",)
 # scikit-learn keeps the choice of `set_output` here.
 _OUTPUT = "_sklearn_output_config"
 # Fitted attributes: arrays by their sides (k components, f features), numbers by what they lie strictly between, counts, and words.
-_ARRAYS = {"components_": "kf", "components_var_": "kf", "scales_": "k", "scales_var_": "k", "mean_": "f"}
+_ARRAYS = {"components_": "kf", "components_var_": "kf", "scales_": "k", "scales_var_": "k", "mean_": "f", "reproducibility_": "k"}
 _MOST = sys.float_info.max
 _NUMBERS = {"noise_variance_": (-1 / _MOST, _MOST), "density_": (0.0, 1.0), "slab_mean_": (-_MOST, _MOST), "slab_variance_": (0.0, _MOST)}
 _COUNTS = ("n_iter_", "n_features_in_")
@@ -145,7 +146,7 @@ def _objection_to_fit(values: dict[str, Any]) -> str | None:
         if isinstance(values[name], bool) or not isinstance(values[name], (int, float)) or not low < values[name] < high:
             return f"{name} is not a number that it could be"
     for name in _STATUSES:
-        if values[name] not in ("converged", "max_iterations", "diverged", "degenerate"):
+        if values[name] not in {str(status) for status in Status}:
             return f"{name} is not a status"
     if not isinstance(values["converged_"], bool):
         return "converged_ is neither true nor false"
@@ -157,7 +158,8 @@ def _objection_to_fit(values: dict[str, Any]) -> str | None:
         shape = sum((sides[axis] for axis in axes), start=())
         if values[name].shape != shape or 0 in shape:
             return f"{name} has the shape {values[name].shape}, not {shape}"
-        if not np.isfinite(values[name]).all() or ("var" in name and (values[name] < 0).any()):
+        unknown = name == "reproducibility_" and np.isnan(values[name]).all()  # there was one run
+        if not (unknown or np.isfinite(values[name]).all()) or ("var" in name and (values[name] < 0).any()):
             return f"{name} has values that are not finite, or negative variances"
     names = values.get("feature_names_in_")
     if names is not None and not (isinstance(names, np.ndarray) and names.dtype.kind == "U" and names.shape == sides["f"]):

@@ -13,22 +13,24 @@ import jax
 import numpy as np
 
 from ..errors import InputError, check, check_choice, check_count
-from ..model.model import Model, stacked
-from ..model.priors import Moments
+from ..model.model import Model
 from ..model.sampling import Observed
 from ..pair import Pair
 from . import checks
-from .execution.batch import Plan, random_keys
+from .execution.batch import Plan
 from .execution.checkpoint import Checkpoint, fingerprint
-from .execution.group import Outcome, Wishes, groups_of, reporter, solve_group
+from .execution.group import Wishes, reporter
 from .execution.machine import OneDevice, check_memory, computing
-from .search.diagnostics import judge
+from .execution.runs import Runs
 from .search.learning import LEARNABLE, parameters
 from .search.search import ALONE, Search, is_strong
-from .solution import Solution, Status, Trace
+from .solution import Solution
 from .solvers.amp import AMP
-from .solvers.base import Estimate, Solver
+from .solvers.base import Solver
 from .starts import automatic
+
+# Runs from starts of their own, at most, where nobody says how many.
+MOST_RUNS = 6
 
 
 def solve(
@@ -44,7 +46,7 @@ def solve(
     eta: float | str | None = None,
     learn: Sequence[str] | None = None,
     search: Search | None = None,
-    restarts: int = 1,
+    runs: int | None = None,
     max_iterations: int = 10_000,
     tolerance: float = 3e-4,
     seed: int | Sequence[int] = 0,
@@ -74,8 +76,9 @@ def solve(
         eta: without a model, the error of F_prime, likewise.
         learn: with a model, names of the parameters to learn: "noise_variance", "density", "slab_mean", "slab_variance", "eta".
         search: what surrounds the solver; `Search()` for AMP.
-        restarts: starts tried side by side where nothing is known of F; the best by status and free entropy is returned.
-        max_iterations: when to give up.
+        runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote, and
+            other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
+        max_iterations: when to give up a run. Where runs vote, all together may take five times as many.
         tolerance: how little the level may change when the iterations are called settled.
         seed: of what is random; for a batch, perhaps one for each.
         dtype: float64 or float32.
@@ -111,7 +114,7 @@ def solve(
         checks.check_numbers_of_atoms(n_atoms, observed.Y.ndim)  # type: ignore[arg-type]
         rest: dict[str, Any] = {
             "search": search,
-            "restarts": restarts,
+            "runs": runs,
             "max_iterations": max_iterations,
             "tolerance": tolerance,
             "seed": seed,
@@ -139,9 +142,6 @@ def solve(
     checks.check_models(models, size)
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
-    check_count("restarts", restarts)
-    if restarts > 1 and observed.F_prime is not None:
-        raise InputError(f"restarts must be 1 where F_prime says where to start, but {restarts} was given.")
     seeds: list[int] = list(seed) if isinstance(seed, (list, tuple, np.ndarray)) else [seed]  # type: ignore[list-item]
     for each in seeds:
         check_count("seed", each, 0)
@@ -149,9 +149,11 @@ def solve(
     check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
     check_count("every", every)
     placement = _placement(mesh, observed.Y.shape[-1])
-    check_memory(observed.Y.shape, N, restarts * np.dtype(dtype).itemsize, placement.memories)
+    if runs is not None:
+        checks.check_runs(runs, observed.F_prime is not None, start is not None)
+    check_memory(observed.Y.shape, N, np.dtype(dtype).itemsize, placement.memories)
     if start is not None:
-        checks.check_start(start, observed.Y.shape, N, restarts)
+        checks.check_start(start, observed.Y.shape, N)
     if not isinstance(solver, Solver):
         if mesh is not None or checkpoint is not None or learn:
             raise InputError(f"mesh, checkpoint and learn must be left out with {type(solver).__name__}, which has no iterations of ours.")
@@ -166,14 +168,18 @@ def solve(
     shown = None if watch is None or batched else lambda iteration, means: watch(iteration, Pair(*(value[0] for value in means)))
     saved = None
     if checkpoint is not None:
-        about = (observed, models, plan, max_iterations, tolerance, restarts, seeds, start and start.mean)
+        about = (observed, models, plan, max_iterations, tolerance, runs, seeds, start and start.mean)
         saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
     with reporter(progress) as told:
         wishes = Wishes(max_iterations, tolerance, around, strong, told, watch if batched else shown)
         whole = observed if batched else _with_axis(observed)
-        solution = _solve_batch(
-            plan, whole, models, seeds, restarts, wishes, placement, saved, start if batched or start is None else _lifted(start)
-        )
+        with computing(np.dtype(dtype), placement):
+            made = Runs(plan, whole, models, seeds, wishes, placement, saved)
+            if observed.F_prime is not None or start is not None:
+                solution = made.alone(start if batched or start is None else _lifted(start))
+            else:
+                votes = around.vote and around.repair
+                solution = made.compared((MOST_RUNS if votes else 1) if runs is None else runs, votes)
     solution = replace(solution, observed=whole, learned=learn)
     solution = solution if batched else solution[0]
     return replace(solution, names=names, seconds=time.perf_counter() - begun)
@@ -226,7 +232,7 @@ def _with_axis(tree: Any) -> Any:
 
 
 def _lifted(start: Solution) -> Solution:
-    return replace(start, mean=_with_axis(start.mean), variance=_with_axis(start.variance))
+    return replace(start, mean=_with_axis(start.mean), variance=_with_axis(start.variance), status=[start.status])
 
 
 def _means_to_remove(solver: Solver, models: Sequence[Model], learn: tuple[str, ...]) -> Pair[bool]:
@@ -235,101 +241,3 @@ def _means_to_remove(solver: Solver, models: Sequence[Model], learn: tuple[str, 
         return Pair(F=False, X=False)
     F, X = (any(bool(prior.moments().mean != 0) for prior in priors) for priors in zip(*(one.prior for one in models), strict=True))
     return Pair(F=F, X=X or "slab_mean" in learn)
-
-
-def _solve_batch(
-    plan: Plan,
-    observed: Observed,
-    models: Sequence[Model],
-    seeds: Sequence[int],
-    restarts: int,
-    wishes: Wishes,
-    placement: OneDevice,
-    saved: Checkpoint | None,
-    start: Solution | None,
-) -> Solution:
-    """Instances and restarts in groups, each solved together."""
-    size, dtype = len(observed.Y), np.dtype(plan.dtype)
-    with computing(dtype, placement):
-        keys = random_keys(seeds, size, restarts)
-        model = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *leaf.shape[1:])), stacked(models, dtype))
-        observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(dtype, copy=False), observed)
-        estimate = None
-        if start is not None:
-            F, X = (Moments(*(np.asarray(value, dtype) for value in pair)) for pair in zip(start.mean, start.variance, strict=True))
-            estimate = Estimate(F, X)
-        if restarts > 1:
-            observed, model = jax.tree.map(lambda value: np.repeat(value, restarts, axis=0), (observed, model))
-        parts = []
-        for group in groups_of(size * restarts, placement, saved):
-            here, its_model, its_start = jax.tree.map(lambda value, group=group: value[group], (observed, model, estimate))
-            random = jax.vmap(jax.random.wrap_key_data)(keys[group])
-            outcome = solve_group(
-                plan,
-                placement.columns(here),
-                placement.everywhere(its_model),
-                placement.everywhere(random),
-                wishes,
-                placement,
-                saved,
-                its_start,
-            )
-            parts.append(_solution(outcome, observed.F_prime is None))
-        return _best_of(_joined(parts), restarts)
-
-
-def _solution(outcome: Outcome, from_scratch: bool) -> Solution:
-    end = outcome.conclusion
-    judged = [judge(outcome, k, from_scratch) for k in range(len(outcome.lost))]
-    return Solution(
-        mean=end.mean,
-        variance=end.variance,
-        status=np.array([status for status, _ in judged], dtype=object),
-        reason=np.array([reason for _, reason in judged], dtype=object),
-        iterations=outcome.iterations,
-        residual=end.residual,
-        free_entropy=end.free_entropy,
-        trace=outcome.trace,
-        model=_each(end.model, len(judged)),
-    )
-
-
-def _each(model: Model, size: int) -> list[Model]:
-    """A model whose numbers have a leading axis, as one for each instance."""
-    leaves, structure = jax.tree.flatten(model)
-    # Numbers become Python's; arrays, such as an eta for each column, stay arrays.
-    columns = [leaf.tolist() if leaf.ndim == 1 else list(leaf) for leaf in leaves]
-    return [jax.tree.unflatten(structure, [column[k] for column in columns]) for k in range(size)]
-
-
-def _joined(parts: list[Solution]) -> Solution:
-    """Groups as one batch, traces padded to the longest."""
-    if len(parts) == 1:
-        return parts[0]
-    longest = max(part.trace.level.shape[1] for part in parts)
-
-    def padded(values: np.ndarray) -> np.ndarray:
-        return np.pad(values, ((0, 0), (0, longest - values.shape[1])), constant_values=np.nan)
-
-    trace = Trace(*(np.concatenate([padded(part.trace[field]) for part in parts]) for field in range(len(Trace._fields))))
-    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PER_INSTANCE}
-    pairs: dict[str, Any] = {
-        name: Pair(*(np.concatenate(values) for values in zip(*(getattr(part, name) for part in parts), strict=True)))
-        for name in ("mean", "variance")
-    }
-    return replace(parts[0], **arrays, **pairs, trace=trace, model=[model for part in parts for model in part.model])
-
-
-_PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
-
-
-def _best_of(solution: Solution, restarts: int) -> Solution:
-    """Of each `restarts` solutions in a row the best: one that converged, if any did, of the highest free entropy."""
-    if restarts == 1:
-        return solution
-    status, phi = (np.reshape(value, (-1, restarts)) for value in (solution.status, solution.free_entropy))
-    best = np.lexsort((phi, status == Status.CONVERGED), axis=1)[:, -1] + restarts * np.arange(len(phi))
-    arrays: dict[str, Any] = {name: getattr(solution, name)[best] for name in _PER_INSTANCE}
-    pairs: dict[str, Any] = {name: Pair(*(value[best] for value in getattr(solution, name))) for name in ("mean", "variance")}
-    trace = Trace(*(values[best][:, : int(np.max(solution.iterations[best]))] for values in solution.trace))
-    return replace(solution, **arrays, **pairs, trace=trace, model=[solution.model[k] for k in best])

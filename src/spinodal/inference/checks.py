@@ -92,13 +92,19 @@ def check_number(name: str, given: int, size: int) -> None:
         raise InputError(f"{name} must be one, or one for each of the {size} instances, but {given} were given.")
 
 
-def check_start(start: Any, shape: tuple[int, ...], N: int, restarts: int) -> None:
+def check_runs(runs: Any, hinted: bool, started: bool) -> None:
+    """Refuse a number of runs that can't be made."""
+    check_count("runs", runs)
+    if runs > 1 and (hinted or started):
+        where = "F_prime says" if hinted else "a solution says"
+        raise InputError(f"runs must be 1 where {where} where to start, but {runs} was given.")
+
+
+def check_start(start: Any, shape: tuple[int, ...], N: int) -> None:
     """Refuse a start that does not fit the data."""
     *batch, M, P = shape
     if not isinstance(start, Solution):
         raise InputError(f"start must be a Solution, but {type(start).__name__} was given.")
-    if restarts > 1:
-        raise InputError(f"restarts must be 1 with a solution to start from, but {restarts} was given.")
     shapes = (np.shape(start.mean.F), np.shape(start.mean.X))
     if shapes != ((*batch, M, N), (*batch, N, P)):
         raise InputError(

@@ -31,6 +31,7 @@ class Status(StrEnum):
     MAX_ITERATIONS = "max_iterations"
     DIVERGED = "diverged"
     DEGENERATE = "degenerate"
+    UNCONFIRMED = "unconfirmed"
 
     @property
     def trusted(self) -> bool:
@@ -92,6 +93,8 @@ class Solution:
         observed: the data.
         names: labels of the rows and columns of Y, if there were any.
         seconds: how long it took.
+        reproducibility: of each atom the share of runs that found it by themselves, this one apart; None where there was one run.
+        runs: how many runs from different starts there were; of a batch, for each.
         candidates: where several numbers of atoms were tried, each with its log evidence in nats per entry of Y, status and iterations.
 
     Examples:
@@ -117,6 +120,8 @@ class Solution:
     names: Names = UNNAMED
     seconds: float | None = None
     candidates: tuple[tuple[int, float, Status, int], ...] = ()
+    reproducibility: Any = None
+    runs: Any = 1
 
     @property
     def batched(self) -> bool:
@@ -130,6 +135,8 @@ class Solution:
         observed = None if self.observed is None else Observed(*(None if value is None else value[k] for value in self.observed))
         model = self.model[k] if isinstance(self.model, (list, tuple)) else self.model
         scalars = {name: getattr(self, name)[k] for name in ("status", "reason", "iterations", "residual", "free_entropy")}
+        if self.reproducibility is not None:
+            scalars |= {"reproducibility": self.reproducibility[k], "runs": int(self.runs[k])}
         return replace(self, **pick, **scalars, trace=Trace(*(v[k][:length] for v in self.trace)), observed=observed, model=model)
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import xarray
 
 # What became of a point; "missing" where it has not been computed yet.
-STATUSES = ("missing", FAILED, "max_iterations", "converged", "diverged", "degenerate")
+STATUSES = ("missing", FAILED, "max_iterations", "converged", "diverged", "degenerate", "unconfirmed")
 
 
 def table(directory: Path) -> pandas.DataFrame:

@@ -78,8 +78,8 @@ def make_plan(spec: Spec) -> Plan:
     for design, numbers in enumerate(spec.designs):
         problem = problem_of(numbers, spec.prior)
         kind = (problem.eta == 0, problem.eta == float("inf"), is_strong(problem.knowledge, problem.prior.F), problem.observed_fraction < 1)
-        if spec.options["restarts"] > 1 and not kind[1]:
-            raise InputError(f"restarts must be 1 where eta is finite, but {spec.options['restarts']} was given.")
+        if (spec.options["runs"] or 1) > 1 and not kind[1]:
+            raise InputError(f"runs must be 1 where eta is finite, but {spec.options['runs']} was given.")
         for N in spec.sizes:
             for solver in range(len(spec.solvers)):
                 group = groups.setdefault((*problem.sizes(N), solver, *kind), [])

@@ -39,7 +39,7 @@ AXES = ("alpha", "pi", "rho", "eta", "noise_variance", "observed_fraction")
 _DEFAULTS = {"eta": math.inf, "noise_variance": 0.0, "observed_fraction": 1.0}
 # What surrounds a solver, in its table beside its own options.
 AROUND = ("learn", "anneal", "repair")
-_TOP = ("name", "seed", "instances", "N", "batch", "dtype", "max_iterations", "tolerance", "restarts", "grid", "random", "prior", "solver")
+_TOP = ("name", "seed", "instances", "N", "batch", "dtype", "max_iterations", "tolerance", "runs", "grid", "random", "prior", "solver")
 _INTERVAL = ("from", "to", "count", "scale")
 _PRIORS = ("Gaussian", "GaussBernoulli", "Laplace", "NonnegativeGaussBernoulli", "Rademacher")
 # More points than this in a sweep are taken for a mistake.
@@ -90,7 +90,7 @@ def parse_spec(text: str, *, name: str = "sweep") -> Spec:
     seed = _count(given, "seed", 0, low=0)
     prior = {side: _prior(side, given.get("prior", {}).get(side)) for side in _checked_prior(given)}
     axes, designs = _grid(given["grid"], prior) if "grid" in given else (None, _random(given["random"], prior, seed))
-    options: dict[str, Any] = {"max_iterations": _count(given, "max_iterations", 10_000), "restarts": _count(given, "restarts", 1)}
+    options: dict[str, Any] = {"max_iterations": _count(given, "max_iterations", 10_000), "runs": _count(given, "runs", 1) if "runs" in given else None}
     options["tolerance"] = _number("tolerance", given.get("tolerance", 3e-4))
     dtype = given.get("dtype", "float64")
     check_choice("dtype", dtype, ("float64", "float32"))

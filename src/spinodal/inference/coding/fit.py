@@ -14,13 +14,15 @@ from .starts import FIRST_DENSITY, Given, Nominal, Options, Start, Task, best_st
 
 
 class Fitted(NamedTuple):
-    """The learned model, how the whole fit and message passing alone ended, iterations, and the trace with the evidence of each round."""
+    """The learned model, how the whole fit and message passing alone ended, iterations, the trace with the evidence of each round, and the
+    share of other runs that found each component, if there were others."""
 
     learned: Learned
     status: str
     solver_status: str
     iterations: int
     history: dict[str, np.ndarray]
+    reproducibility: np.ndarray | None = None
 
 
 def fit_components(data: np.ndarray, given: Given, nominal: Nominal | None, options: Options, before: Learned | None = None) -> Fitted:
@@ -49,6 +51,7 @@ def fit_components(data: np.ndarray, given: Given, nominal: Nominal | None, opti
         solver_status,
         len(refined.evidence) if found is None else found.iterations,
         trace_of(found, task.unit) | {"evidence": refined.evidence},
+        None if found is None else found.reproducibility,
     )
 
 

@@ -93,7 +93,8 @@ class Task(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What message passing found, in its own units: F in mean and variance, the parameters, how it ended and its trace."""
+    """What message passing found, in its own units: F in mean and variance, the parameters, how it ended, its trace, and the share of other
+    runs that found each atom, if there were others."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -102,6 +103,7 @@ class Found(NamedTuple):
     status: str
     iterations: int
     trace: dict[str, np.ndarray]
+    reproducibility: np.ndarray | None = None
 
 
 class Start(NamedTuple):
@@ -119,9 +121,10 @@ def task_of(data: np.ndarray, given: Given, nominal: Nominal | None, options: Op
 
 
 def best_start(task: Task) -> Start:
-    """Of `n_init` starts the one of the highest evidence."""
-    begin = _by_message_passing if task.options.max_iter > 0 else _by_samples
-    starts = [begin(task, task.options.seed + k) for k in range(task.options.n_init)]
+    """Of `n_init` starts the best: by message passing, which compares its runs, or else of samples, by their evidence."""
+    if task.options.max_iter > 0:
+        return _by_message_passing(task, task.options.seed)
+    starts = [_by_samples(task, task.options.seed + k) for k in range(task.options.n_init)]
     return max(starts, key=lambda start: start.evidence)
 
 
@@ -142,6 +145,7 @@ def _solve(observed: Observed, model: Model, task: Task, seed: int) -> Found:
         n_atoms=options.n_components,
         max_iterations=options.max_iter,
         tolerance=options.tol,
+        runs=options.n_init if task.nominal is None else None,
         seed=seed,
         dtype=task.data.dtype,
         progress=options.progress,
@@ -149,7 +153,8 @@ def _solve(observed: Observed, model: Model, task: Task, seed: int) -> Found:
     X, count = solution.model.prior.X, int(solution.iterations)
     slab = Slab(float(X.rho), float(X.mean), float(X.variance))
     trace = {name: np.asarray(getattr(solution.trace, name)[:count], dtype=np.float64) for name in _TRACE}
-    return Found(solution.mean.F, solution.variance.F, slab, float(solution.model.noise_variance), str(solution.status), count, trace)
+    noise, again = float(solution.model.noise_variance), solution.reproducibility if solution.runs > 1 else None
+    return Found(solution.mean.F, solution.variance.F, slab, noise, str(solution.status), count, trace, again)
 
 
 def _by_message_passing(task: Task, seed: int) -> Start:

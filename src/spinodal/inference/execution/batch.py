@@ -129,11 +129,12 @@ def mapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def random_keys(seeds: Sequence[int], size: int, restarts: int) -> np.ndarray:
-    """The data of a random key for every start. An instance with a seed of its own has the keys it would have alone."""
-    own, starts = np.repeat(np.broadcast_to(seeds, size), restarts), np.tile(np.arange(restarts), size)
-    if len(seeds) == 1:
-        starts = np.arange(size * restarts)
+def random_keys(seeds: Sequence[int], size: int, runs: Sequence[tuple[int, int]]) -> np.ndarray:
+    """The data of a random key for every run, given as its instance and its number. An instance with a seed of its own has the keys it
+    would have alone."""
+    single = len(seeds) == 1
+    own = np.array([seeds[0 if single else instance] for instance, _ in runs])
+    starts = np.array([number * size + instance if single else number for instance, number in runs])
     if len(own) > _FEW_KEYS:
         return np.asarray(_keys(own, starts))
     return np.stack([np.asarray(_keys(own[k : k + 1], starts[k : k + 1])[0]) for k in range(len(own))])

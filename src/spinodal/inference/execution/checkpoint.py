@@ -10,20 +10,26 @@ import json
 import os
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ...errors import InputError
+from ...model.model import Model
+from ...pair import Pair
 from ..loop import Run
 from ..search.search import Place
-from ..solution import Trace
+from ..solution import Solution, Status, Trace
 from ..solvers.base import Solver
 from .machine import OneDevice
 
-_LAYOUT = 2
+_LAYOUT = 3
+# What is kept of a group of runs that has ended, beside its model and its trace.
+_ARRAYS = ("iterations", "residual", "free_entropy")
+_WORDS = ("status", "reason")
 
 
 def fingerprint(*inputs: Any) -> str:
@@ -33,6 +39,53 @@ def fingerprint(*inputs: Any) -> str:
         array = np.ascontiguousarray(leaf) if isinstance(leaf, (np.ndarray, jax.Array)) else None
         digest.update(repr(leaf).encode() if array is None else f"{array.dtype}{array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
+
+
+class Ended(NamedTuple):
+    """A group of runs that has ended: what they found, a batch, which look sound, and of which instances they are."""
+
+    found: Solution
+    sound: np.ndarray
+    instances: tuple[int, ...]
+
+    def without_signals(self) -> Ended:
+        """The same without X, which only the best run of an instance needs."""
+        none = np.zeros((len(self.sound), 0, 0))
+        mean, variance = (pair._replace(X=none) for pair in (self.found.mean, self.found.variance))
+        return self._replace(found=replace(self.found, mean=mean, variance=variance))
+
+    def packed(self) -> dict[str, np.ndarray]:
+        """As arrays by name."""
+        found = self.found
+        leaves = [jax.tree.leaves(model) for model in found.model]
+        arrays = {name: np.asarray(getattr(found, name)) for name in _ARRAYS}
+        arrays |= {name: np.array([str(each) for each in getattr(found, name)]) for name in _WORDS}
+        arrays |= {f"{kind}_{name}": np.asarray(value) for kind in ("mean", "variance") for name, value in getattr(found, kind)._asdict().items()}
+        arrays |= {f"model_{k:02d}": np.stack([np.asarray(each[k]) for each in leaves]) for k in range(len(leaves[0]))}
+        return arrays | {"trace": np.stack(found.trace), "sound": self.sound, "instances": np.array(self.instances)}
+
+    @classmethod
+    def unpacked(cls, arrays: dict[str, np.ndarray], like: Model) -> Ended:
+        """From those arrays, and a model of the same kind."""
+        sound = arrays["sound"]
+        columns = [arrays[name] for name in sorted(arrays) if name.startswith("model_")]
+        columns = [column.tolist() if column.ndim == 1 else list(column) for column in columns]
+        models = [jax.tree.unflatten(jax.tree.structure(like), [column[k] for column in columns]) for k in range(len(sound))]
+        status, reason = np.empty(len(sound), object), np.empty(len(sound), object)
+        status[:], reason[:] = [Status(str(each)) for each in arrays["status"]], [str(each) for each in arrays["reason"]]
+        mean, variance = (Pair(arrays[f"{kind}_F"], arrays[f"{kind}_X"]) for kind in ("mean", "variance"))
+        numbers = {name: arrays[name] for name in _ARRAYS}
+        found = Solution(mean=mean, variance=variance, status=status, reason=reason, trace=Trace(*arrays["trace"]), model=models, **numbers)
+        return cls(found, sound, tuple(int(k) for k in arrays["instances"]))
+
+
+class _File(NamedTuple):
+    """What a file holds: facts, arrays by name, how far the present run may go; and whether it is of this solve."""
+
+    about: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    goal: np.ndarray
+    ours: bool
 
 
 class Checkpoint:
@@ -45,6 +98,40 @@ class Checkpoint:
             raise InputError(f"checkpoint must be in a directory that exists, but {str(path.parent)!r} does not.")
         self.path, self.every, self.made_for = path, every, made_for
         self._last: int | None = None
+        self._groups: list[Ended] = []
+        self._best: dict[int, tuple[tuple[bool, float], int]] = {}  # of each instance the best run so far, and its group
+        self._file = self._read() if path.exists() else None
+        if self._file is not None and not self._file.ours:
+            raise InputError(f"checkpoint must be of the same data, model and options, but {str(path)!r} is of others; delete it.")
+
+    def past(self, like: Model) -> Ended | None:
+        """The next group of runs, if the file has its end."""
+        number = len(self._groups)
+        ended = self._file is not None and number < self._file.about["groups"]
+        if not ended:
+            return None
+        assert self._file is not None
+        name = f"ended_{number:04d}_"
+        arrays = {key.removeprefix(name): value for key, value in self._file.arrays.items() if key.startswith(name)}
+        group = Ended.unpacked(arrays, like)
+        self.finish(group)
+        return group
+
+    def finish(self, group: Ended) -> None:
+        """Remember the end of a group of runs, and of X what may still be wanted."""
+        number, self._last = len(self._groups), None
+        for k, instance in enumerate(group.instances):
+            rank = bool(group.sound[k]), float(group.found.free_entropy[k])
+            if instance not in self._best or rank > self._best[instance][0]:
+                self._best[instance] = rank, number
+        self._groups.append(group)
+        wanted = {number for _, number in self._best.values()}
+        self._groups = [each if k in wanted else each.without_signals() for k, each in enumerate(self._groups)]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the file has the state of the present group of runs."""
+        return self._file is not None and self._file.about["groups"] == len(self._groups)
 
     def offer(self, place: Place, goal: Any, run: Run, parts: list[Any], placement: OneDevice) -> None:
         """Save, if enough iterations have passed since the last time."""
@@ -57,8 +144,9 @@ class Checkpoint:
             self._write(place, np.asarray(goal), leaves, [np.asarray(leaf) for leaf in jax.tree.leaves(parts)])
 
     def _write(self, place: Place, goal: np.ndarray, leaves: list[np.ndarray], traces: list[np.ndarray]) -> None:
-        about = {"layout": _LAYOUT, "made_for": self.made_for, "stage": place.stage, "repair": place.repair}
+        about = {"layout": _LAYOUT, "made_for": self.made_for, "stage": place.stage, "repair": place.repair, "groups": len(self._groups)}
         arrays = {f"leaf_{k:03d}": leaf for k, leaf in enumerate(leaves)} | {f"trace_{k:06d}": leaf for k, leaf in enumerate(traces)}
+        arrays |= {f"ended_{g:04d}_{name}": value for g, group in enumerate(self._groups) for name, value in group.packed().items()}
         temporary = None
         try:
             with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".", suffix=".npz", delete=False) as file:
@@ -73,17 +161,22 @@ class Checkpoint:
             if temporary is not None:
                 temporary.unlink(missing_ok=True)
 
-    def load(self, inspect: Any, start: Run, placement: OneDevice, solver: Solver) -> tuple[Place, Any, Run, list[Any]]:
-        """Where the solve stood, how far its present run may go, the run, and the traces. `start` is a run of the same shape."""
+    def _read(self) -> _File:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 about = json.loads(str(file["about"]))
-                goal = file["goal"]
-                leaves, traces = ([file[name] for name in sorted(file.files) if name.startswith(kind)] for kind in ("leaf_", "trace_"))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                arrays = {name: file[name] for name in sorted(file.files) if name != "about"}
+                made = (about.get("layout"), about.get("made_for"))
+                return _File(about, arrays, arrays["goal"], made == (_LAYOUT, self.made_for))
+        except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
             raise InputError(f"checkpoint must be a file that a solve wrote, but {str(self.path)!r} is not ({error}).") from None
-        if about.get("layout") != _LAYOUT or about.get("made_for") != self.made_for:
-            raise InputError(f"checkpoint must be of the same data, model and options, but {str(self.path)!r} is of others; delete it.")
+
+    def load(self, inspect: Any, start: Run, placement: OneDevice, solver: Solver) -> tuple[Place, Any, Run, list[Any]]:
+        """Where the group of runs stood, how far it may go at present, the run, and the traces. `start` is a run of the same shape."""
+        assert self._file is not None
+        about, goal = self._file.about, self._file.goal
+        leaves, traces = ([self._file.arrays[name] for name in self._file.arrays if name.startswith(kind)] for kind in ("leaf_", "trace_"))
+        self._file = None
         place = Place(about["stage"], about["repair"])
         verdict = None if place.stage == "first" else inspect(start)
         like = (start, (start, verdict) if place.stage == "repair" else verdict)

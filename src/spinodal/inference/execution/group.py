@@ -31,7 +31,8 @@ _WATCHED_SHARE, _WATCHED_MOST = 0.1, 20
 
 
 class Wishes(NamedTuple):
-    """How long to go on, what surrounds the solver, and who is told."""
+    """How long to go on, what surrounds the solver, and who is told. One that `explores` stops as soon as there is something to compare;
+    with a `strong` hint, or from the end of another run, there is nothing to search."""
 
     max_iterations: int
     tolerance: float
@@ -39,6 +40,7 @@ class Wishes(NamedTuple):
     strong: bool
     progress: Told | None = None
     watch: Callable[[int, Pair[Any]], None] | None = None
+    explores: bool = False
 
 
 class Outcome(NamedTuple):
@@ -76,10 +78,20 @@ class Recorder:
         return Trace(*whole)
 
 
-def groups_of(count: int, placement: OneDevice, saved: Checkpoint | None) -> list[slice]:
-    """Which of the instances are solved together: one after another on a CPU, where each stays in cache and stops when it is done."""
-    alone = one_by_one() and placement.devices == 1 and saved is None
-    return [slice(k, k + 1) for k in range(count)] if alone else [slice(0, count)]
+def widths(count: int, widest: int | None, placement: OneDevice) -> list[int]:
+    """How many runs of so many are made together, and again, until all are made.
+
+    One after another on a CPU, where each stays in cache and stops when it is done. Elsewhere at most the `widest` number of the solve so
+    far, or a quarter, a sixteenth, ... of it, the last group filled up: every width is compiled.
+    """
+    if one_by_one() and placement.devices == 1:
+        return [1] * count
+    if widest is None:
+        return [count]
+    width = widest
+    while width >= 4 * count:
+        width //= 4
+    return [width] * -(-count // width)
 
 
 def solve_group(
@@ -103,7 +115,7 @@ def solve_group(
     def inspect(run: Run) -> Verdict:
         return batch.completed(placement.fetched(batch.inspect_batch(plan, observed, model, run)))
 
-    if saved is not None and saved.path.exists():
+    if saved is not None and saved.goes_on:
         place, goal_left, run, recorder.parts = saved.load(inspect, run, placement, plan.solver)
 
     def go(run: Run, allowed: int, looser: float | None, place: Place) -> Run:
@@ -132,7 +144,9 @@ def solve_group(
         reorder=lambda run, places, sign, moved: batch.reorder_batch(plan, run, places, sign.astype(plan.dtype), moved),
     )
     hinted = observed.F_prime is not None and not model.knowledge.fixed
-    run, verdict = search(wishes.search, engine, run, wishes.max_iterations, strong=wishes.strong, hinted=hinted, place=place)
+    run, verdict = search(
+        wishes.search, engine, run, wishes.max_iterations, strong=wishes.strong, hinted=hinted, explores=wishes.explores, place=place
+    )
     if told is not None:
         told("predicting", int(np.max(run.iteration)), float("nan"))
     return _outcome(plan, observed, model, keys, start, wishes, run, verdict, recorder)

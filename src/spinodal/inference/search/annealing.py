@@ -52,6 +52,7 @@ class Annealed(Wrapper):
     def init(self, task: Task, key: Any, start: Any = None) -> Heat:
         if start is None and task.from_scratch and key is not None:
             start = Estimate(first_guess(task, key))
+        if start is not None and start.X is None:  # F is a guess, and X is not known at all
             slow = SHORTEST if self.slow is None else self.slow
         else:
             slow = (self.slow or 0) if start is None else 0

@@ -30,6 +30,8 @@ _STRONG_HINT = 0.1
 _AFTER_ORDERING = 100
 # Epochs without F' end when the level settles to within this many tolerances: enough to see what is wrong.
 _LOOSER = 100.0
+# Runs that are only compared with others end within this many tolerances.
+_NEARLY = 10.0
 # Where the data are explained and so many repairs in a row bring no atom's worth of free entropy, trouble will not go away: too many atoms,
 # or a wrong prior.
 _PATIENCE = 6
@@ -45,6 +47,7 @@ class Search:
         anneal: iterations of slow cooling at the start; 0 for none ever, also after repairs; None for none at the start with F', and a
             short cooling without.
         repair: look for duplicated, unused or overused atoms when the iterations have settled, and start those again.
+        vote: where nothing is known of F, make several runs, and start others from the atoms that they agree on.
 
     Examples:
         >>> import spinodal as sp
@@ -56,6 +59,7 @@ class Search:
 
     anneal: int | None = None
     repair: bool = True
+    vote: bool = True
 
     def __post_init__(self) -> None:
         if self.anneal is not None:
@@ -78,7 +82,7 @@ class Search:
 
 
 # Nothing around a solver but what keeps its best state.
-ALONE = Search(anneal=0, repair=False)
+ALONE = Search(anneal=0, repair=False, vote=False)
 
 
 class Place(NamedTuple):
@@ -113,10 +117,13 @@ def is_strong(knowledge: Any, prior: Any) -> bool:
     return bool(knowledge.unknown_share(prior) < _STRONG_HINT)
 
 
-def search(wanted: Search, engine: Engine, run: Any, max_iterations: int, *, strong: bool, hinted: bool, place: Place) -> tuple[Any, Any]:
+def search(
+    wanted: Search, engine: Engine, run: Any, max_iterations: int, *, strong: bool, hinted: bool, explores: bool, place: Place
+) -> tuple[Any, Any]:
     """From a run that has not started to the best one found, and the verdict on it (None: nobody looked).
 
-    A search that was interrupted goes on from the `place` and run that its `go` was last given.
+    One that only `explores` leaves the last digits of its result to another run. A search that was interrupted goes on from the `place`
+    and run that its `go` was last given.
     """
     if not wanted.repair:
         return engine.go(run, max_iterations, None, place), None
@@ -128,7 +135,7 @@ def search(wanted: Search, engine: Engine, run: Any, max_iterations: int, *, str
         place = Place("settle", kept=best)
     best = place.kept
     if place.stage == "settle":
-        run = engine.go(run, _RUN, None, place)  # where the last run ended before it had settled
+        run = engine.go(run, _RUN, _NEARLY if explores else None, place)  # where the last run ended before it had settled
         run, moved = _in_order(engine, run) if hinted else (run, False)
         if not moved:
             return run, best

@@ -1,0 +1,225 @@
+"""The runs of all instances: made in groups, compared by the search, the best of each settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ...model.model import Model, stacked
+from ...model.priors import Moments
+from ...model.sampling import Observed
+from ...pair import Pair
+from ..search.diagnostics import judge
+from ..search.population import Elected, Member, Request, course, together, verdict
+from ..search.vote import VARIANCE, start_from
+from ..solution import Solution, Status, Trace
+from ..solvers.base import Estimate
+from .batch import Plan, random_keys
+from .checkpoint import Checkpoint, Ended
+from .group import Outcome, Wishes, solve_group, widths
+from .machine import OneDevice
+
+_PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
+
+
+class Job(NamedTuple):
+    """A run of one instance: its number, what it starts from (None: a start of its own) and the model that it starts with."""
+
+    instance: int
+    number: int
+    start: Estimate | None
+    model: Model | None
+
+
+class Runs:
+    """Makes runs of the instances of a solve. All arrays have a leading axis over instances; the models too, or there is one for all."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        observed: Observed,
+        models: Sequence[Model],
+        seeds: Sequence[int],
+        wishes: Wishes,
+        placement: OneDevice,
+        saved: Checkpoint | None,
+    ) -> None:
+        self.plan, self.wishes, self.placement, self.saved, self.seeds = plan, wishes, placement, saved, seeds
+        self.size, self.dtype = len(observed.Y), np.dtype(plan.dtype)
+        self.observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(self.dtype, copy=False), observed)
+        self.models = [models[0]] * self.size if len(models) == 1 else list(models)
+        self.from_scratch = observed.F_prime is None
+        self.widest: int | None = None
+        self.iterations = 0  # of all groups so far
+
+    def alone(self, start: Solution | None) -> Solution:
+        """One run of every instance, from its own start or a given one."""
+        jobs = [Job(k, 0, None if start is None else _estimate(start, k, self.dtype), None) for k in range(self.size)]
+        found = [found for found, _ in self.make(jobs, self.wishes)]
+        if start is not None and self.from_scratch:
+            found = [_going_on(each, Status(start.status[k])) for k, each in enumerate(found)]
+        return joined(found)
+
+    def compared(self, runs: int, votes: bool) -> Solution:
+        """The best of several runs of every instance, with what the others say of it."""
+        random = [np.random.default_rng([self.seeds[k if len(self.seeds) > 1 else 0], k]) for k in range(self.size)]
+        made = [0] * self.size
+
+        def explore(asked: list[tuple[int, Request]]) -> list[Member]:
+            answers: dict[int, Member] = {}
+            kinds = [(request.told is None, request.limit) for _, request in asked]
+            for kind in dict.fromkeys(kinds):  # those of a kind are made together
+                places = [i for i, each in enumerate(kinds) if each == kind]
+                jobs = []
+                for i in places:
+                    k, request = asked[i]
+                    start = None if request.told is None else self._told(request.told, random[k])
+                    jobs.append(Job(k, made[k], start, request.model))
+                    made[k] += 1
+                wishes = self.wishes._replace(max_iterations=kind[1], explores=votes)
+                for i, (found, sound) in zip(places, self.make(jobs, wishes), strict=True):
+                    answers[i] = Member.of(found, asked[i][1].told, sound)
+            return [answers[i] for i in range(len(asked))]
+
+        courses = [course(runs, votes, self.wishes.max_iterations, each) for each in random]
+        elected = together(courses, explore)
+        best = [each.best.found for each in elected]
+        if votes:
+            jobs = [Job(k, made[k], _estimate(found, None, self.dtype), found.model) for k, found in enumerate(best)]
+            ends = [found for found, _ in self.make(jobs, self.wishes._replace(strong=True))]
+            best = [_with_its_way(end, found) for end, found in zip(ends, best, strict=True)]
+        return joined([_judged(found, each) for found, each in zip(best, elected, strict=True)])
+
+    def _told(self, atoms: np.ndarray, random: np.random.Generator) -> Estimate:
+        """A start from these unit atoms, in the units of the prior of F."""
+        prior = self.models[0].prior.F.moments()
+        mean, spread = float(prior.mean), float(prior.variance) ** 0.5
+        F = mean + spread * start_from(atoms, self.plan.N, random)
+        return Estimate(Moments(F.astype(self.dtype), np.full(F.shape, VARIANCE * spread**2, self.dtype)))
+
+    def make(self, jobs: list[Job], wishes: Wishes) -> list[tuple[Solution, bool]]:
+        """Each run as a solution, and whether it looks sound by itself. Jobs are all of a kind."""
+        answers: list[tuple[Solution, bool]] = []
+        for width in widths(len(jobs), self.widest, self.placement):
+            here = jobs[len(answers) : len(answers) + width]
+            filled = here + [here[-1]] * (width - len(here))
+            self.widest = max(self.widest or 0, width)
+            ended = None if self.saved is None else self.saved.past(self.models[0])
+            if ended is None:
+                ended = self._group(filled, wishes)
+                if self.saved is not None:
+                    self.saved.finish(ended)
+            self.iterations += int(np.max(ended.found.iterations))
+            answers += [(ended.found[k], bool(ended.sound[k])) for k in range(len(here))]
+        return answers
+
+    def _group(self, jobs: list[Job], wishes: Wishes) -> Ended:
+        places = [job.instance for job in jobs]
+        observed = jax.tree.map(lambda value: value[places], self.observed)
+        model = stacked([job.model or self.models[job.instance] for job in jobs], self.dtype)
+        keys = random_keys(self.seeds, self.size, [(job.instance, job.number) for job in jobs])
+        starts = [job.start for job in jobs]
+        start = None if starts[0] is None else jax.tree.map(lambda *values: np.stack(values), *starts)
+        outcome = solve_group(
+            self.plan,
+            self.placement.columns(observed),
+            self.placement.everywhere(model),
+            self.placement.everywhere(jax.vmap(jax.random.wrap_key_data)(keys)),
+            self._counting(wishes),
+            self.placement,
+            self.saved,
+            start,
+        )
+        sound = ~outcome.lost & (outcome.conclusion.settled if outcome.verdict is None else ~outcome.verdict.trouble)
+        return Ended(_solution(outcome, self.from_scratch), np.asarray(sound), tuple(places))
+
+    def _counting(self, wishes: Wishes) -> Wishes:
+        """Those who are told or watch hear of the iterations of all runs, one after another."""
+        before, told, watch = self.iterations, wishes.progress, wishes.watch
+        if before == 0:
+            return wishes
+        return wishes._replace(
+            progress=None if told is None else lambda stage, iteration, residual: told(stage, before + iteration, residual),
+            watch=None if watch is None else lambda iteration, means: watch(before + iteration, means),
+        )
+
+
+def _estimate(solution: Solution, k: int | None, dtype: Any) -> Estimate:
+    """A solution, or one of a batch, as the start of a run."""
+    F, X = (
+        Moments(*(np.asarray(value if k is None else value[k], dtype) for value in pair))
+        for pair in zip(solution.mean, solution.variance, strict=True)
+    )
+    return Estimate(F, X)
+
+
+def _solution(outcome: Outcome, from_scratch: bool) -> Solution:
+    end = outcome.conclusion
+    judged = [judge(outcome, k, from_scratch) for k in range(len(outcome.lost))]
+    return Solution(
+        mean=end.mean,
+        variance=end.variance,
+        status=np.array([status for status, _ in judged], dtype=object),
+        reason=np.array([reason for _, reason in judged], dtype=object),
+        iterations=outcome.iterations,
+        residual=end.residual,
+        free_entropy=end.free_entropy,
+        trace=outcome.trace,
+        model=_each(end.model, len(judged)),
+    )
+
+
+def _each(model: Model, size: int) -> list[Model]:
+    """A model whose numbers have a leading axis, as one for each instance."""
+    leaves, structure = jax.tree.flatten(model)
+    # Numbers become Python's; arrays, such as an eta for each column, stay arrays.
+    columns = [leaf.tolist() if leaf.ndim == 1 else list(leaf) for leaf in leaves]
+    return [jax.tree.unflatten(structure, [column[k] for column in columns]) for k in range(size)]
+
+
+def _going_on(found: Solution, before: Status) -> Solution:
+    """What goes on from an unconfirmed solution is not confirmed either."""
+    if found.status is not Status.CONVERGED or before.trusted:
+        return found
+    return replace(found, status=Status.UNCONFIRMED, reason=f"it settled, but went on from a solution that was {before}")
+
+
+def _with_its_way(end: Solution, way: Solution) -> Solution:
+    """The end of a run, with the iterations that led to it."""
+    trace = Trace(*(np.concatenate(parts) for parts in zip(way.trace, end.trace, strict=True)))
+    return replace(end, trace=trace, iterations=way.iterations + end.iterations)
+
+
+def _judged(found: Solution, elected: Elected) -> Solution:
+    status, reason = verdict(Status(found.status), str(found.reason), elected)
+    share = elected.agreement.reproducibility
+    return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs)
+
+
+def joined(parts: list[Solution]) -> Solution:
+    """Single instances as one batch, traces padded to the longest."""
+    longest = max(len(part.trace.level) for part in parts)
+
+    def padded(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, (0, longest - len(values)), constant_values=np.nan)
+
+    def stack(values: list[Any]) -> np.ndarray:
+        array = np.empty(len(values), object) if isinstance(values[0], str) else None
+        if array is None:
+            return np.stack(values)
+        array[:] = values
+        return array
+
+    trace = Trace(*(np.stack([padded(part.trace[field]) for part in parts]) for field in range(len(Trace._fields))))
+    arrays: dict[str, Any] = {name: stack([getattr(part, name) for part in parts]) for name in _PER_INSTANCE}
+    pairs: dict[str, Any] = {
+        name: Pair(*(np.stack(values) for values in zip(*(getattr(part, name) for part in parts), strict=True)))
+        for name in ("mean", "variance")
+    }
+    if parts[0].reproducibility is not None:
+        arrays |= {name: np.stack([getattr(part, name) for part in parts]) for name in ("reproducibility", "runs")}
+    return replace(parts[0], **arrays, **pairs, trace=trace, model=[part.model for part in parts])

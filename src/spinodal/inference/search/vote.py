@@ -1,0 +1,77 @@
+"""What independent runs agree on.
+
+A wrong atom is wrong in its own way in each run; a right one is the same in all, up to its sign and its place. So atoms that several runs
+have are right more often than any single run is, and the next runs may begin from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+# Two runs have the same atom if the cosine of theirs is above this: half of its power is the same.
+SAME = 0.7
+# Of an atom that a run starts from, this share of the power is the vote's, the rest is random; its variance is this share of the prior's.
+TOLD, VARIANCE = 0.7, 0.5
+
+
+class Ballot(NamedTuple):
+    """Atoms proposed by several runs, as unit columns: the means of the clusters, how many runs have each, and how tight it is (the mean
+    cosine with its members)."""
+
+    atoms: np.ndarray
+    votes: np.ndarray
+    tightness: np.ndarray
+
+
+def unit_atoms(F: np.ndarray) -> np.ndarray:
+    """The columns at length 1; those that are zero or not finite become zero."""
+    F = np.where(np.isfinite(F), F, 0.0)
+    size = np.linalg.norm(F, axis=0)
+    return F / np.where(size > 0, size, 1.0)
+
+
+def best_match(atoms: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each atom the nearest of the others, and their cosine with its sign. Unit columns."""
+    cosines = atoms.T @ others
+    place = np.argmax(np.abs(cosines), axis=1)
+    return place, cosines[np.arange(len(place)), place]
+
+
+def counted(runs: Sequence[np.ndarray]) -> Ballot:
+    """The clusters of the atoms of all runs, those that most runs have first, and the tightest first among these.
+
+    Each cluster holds at most one atom of a run: the nearest to the atom that the cluster grew around. An atom belongs to one cluster.
+    """
+    units = [unit_atoms(F) for F in runs]
+    M, N = units[0].shape
+    votes, tightness = np.ones((len(units), N)), np.ones((len(units), N))
+    means = np.stack(units)
+    for r, own in enumerate(units):
+        for s, other in enumerate(units):
+            if s == r:
+                continue
+            place, cosine = best_match(own, other)
+            same = np.abs(cosine) > SAME
+            votes[r] += same
+            tightness[r] += np.where(same, np.abs(cosine), 0.0)
+            means[r] += np.where(same, np.sign(cosine) * other[:, place], 0.0)
+    tightness /= votes
+    pool, order = np.concatenate(units, axis=1), np.lexsort((-tightness.ravel(), -votes.ravel()))
+    free, chosen = np.linalg.norm(pool, axis=0) > 0, []
+    for k in order:
+        if free[k]:
+            free &= np.abs(pool[:, k] @ pool) <= SAME
+            chosen.append(k)
+    clusters = np.concatenate(list(means), axis=1)[:, chosen]
+    return Ballot(unit_atoms(clusters), votes.ravel()[chosen], tightness.ravel()[chosen])
+
+
+def start_from(atoms: np.ndarray, N: int, random: np.random.Generator) -> np.ndarray:
+    """Entries of F to start from, of unit variance: these unit atoms made uncertain, and random ones for the rest of N."""
+    M, told = atoms.shape
+    F = random.standard_normal((M, N))
+    F[:, :told] = np.sqrt(TOLD * M) * atoms + np.sqrt(1 - TOLD) * F[:, :told]
+    return F
