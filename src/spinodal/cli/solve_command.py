@@ -160,6 +160,8 @@ def _result(solution: Solution, method: str) -> dict[str, Any]:
         "trusted": status.trusted,
         "next_step": words.NEXT_STEP[status],
         "iterations": int(solution.iterations),
+        "runs": int(solution.runs),
+        **({} if solution.runs < 2 else {"reproducibility": np.asarray(solution.reproducibility).tolist()}),
         "seconds": solution.seconds,
         "residual": float(solution.residual),
         "free_entropy": float(solution.free_entropy) if np.isfinite(solution.free_entropy) else None,
@@ -186,6 +188,9 @@ def _show(result: dict[str, Any], used: dict[str, tuple[float, str]], target: Pa
     rows = [
         [name.replace("_", " "), shown(result[name])] for name in ("status", "reason", "iterations", "seconds", "residual", "free_entropy")
     ]
+    if "reproducibility" in result:
+        rows.insert(3, ["runs compared", str(result["runs"])])
+        rows.insert(4, ["least often found again", _least_found(result["reproducibility"])])
     if result["observed"] < 1:
         rows.insert(0, ["observed entries", f"{100 * result['observed']:.4g}%"])
     # An infinite eta says that nothing is known of F, which is no number to report.
@@ -203,6 +208,14 @@ def _show(result: dict[str, Any], used: dict[str, tuple[float, str]], target: Pa
         print(f"The report is {result['report']}.")
     if result["trusted"]:
         print(f"Next step: {result['next_step']}")
+
+
+def _least_found(shares: list[float]) -> str:
+    """The atom that the fewest other runs found."""
+    if not np.isfinite(shares).any():
+        return "not known"
+    least = int(np.nanargmin(shares))
+    return f"atom {least + 1}, by {100 * shares[least]:.3g}% of the other runs"
 
 
 def _errors(result: dict[str, Any]) -> list[list[str]]:

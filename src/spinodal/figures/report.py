@@ -196,6 +196,15 @@ def _draw_usage(axis: Any, used: np.ndarray) -> None:
     axis.legend(fontsize=8)
 
 
+def reproducibility_figure(share: np.ndarray) -> Figure:
+    """Which share of the other runs found each atom by themselves; atoms of which nothing is known are left out."""
+    figure, (axis,) = blank_figure(9.6, 2.8)
+    axis.stairs(np.nan_to_num(share), np.arange(share.size + 1) + 0.5, fill=True, color=BLUE, alpha=0.7)
+    axis.set(xlabel="atom (column of F)", ylabel="share of other runs", xlim=(0.5, share.size + 0.5), ylim=(0, 1.05))
+    _count(axis.xaxis)
+    return figure
+
+
 def uncertainty_figure(solution: Solution) -> Figure:
     """Histograms of the reported standard deviations of F and X, with the priors' own."""
     figure, axes = blank_figure(9.6, 3.0, 1, 2)

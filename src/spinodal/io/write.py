@@ -99,6 +99,8 @@ def save_solution(solution: Solution, path: Path, about: dict[str, Any]) -> None
     length = int(solution.iterations)
     arrays: dict[str, Any] = {f"trace_{name}": np.asarray(values)[:length] for name, values in solution.trace._asdict().items()}
     arrays |= {"F_mean": solution.mean.F, "F_var": solution.variance.F, "X_mean": solution.mean.X, "X_var": solution.variance.X}
+    if solution.reproducibility is not None:
+        arrays["reproducibility"] = solution.reproducibility
     named = {"row_names": solution.names.rows, "column_names": solution.names.columns}
     arrays |= {name: np.array(labels) for name, labels in named.items() if labels is not None}
     with whole_file(path) as temporary:

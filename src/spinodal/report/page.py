@@ -296,7 +296,20 @@ def _atoms(solution: Solution, shape: tuple[int, int] | None) -> str:
         _svg(draw.atoms_figure(F, order, shape, solution.names.rows), "The atoms"),
         _say(f"{often}{_number(used[order[-1]])} times what the prior expects."),
         _svg(draw.usage_figure(used), "Usage of each atom"),
+        *_reproducibility(solution),
     )
+
+
+def _reproducibility(solution: Solution) -> list[str]:
+    """How often other runs found each atom; nothing where there was one run."""
+    compared = words.runs_in_words(solution)
+    if not compared:
+        return []
+    share = np.asarray(solution.reproducibility, dtype=float)
+    return [
+        _say(f"Runs: {compared}. A right atom is the same in most runs; a wrong one is wrong in its own way in each."),
+        _svg(draw.reproducibility_figure(share), "Share of the other runs that found each atom"),
+    ]
 
 
 def _uncertainty(solution: Solution) -> str:

@@ -84,10 +84,13 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
         "X": (("atom", "column"), solution.mean.X),
         "X_variance": (("atom", "column"), solution.variance.X),
     }
+    if solution.reproducibility is not None:
+        arrays["reproducibility"] = (("atom",), solution.reproducibility)
     attributes = {
         "status": str(solution.status),
         "reason": str(solution.reason),
         "iterations": int(solution.iterations),
+        "runs": int(solution.runs),
         "residual": float(solution.residual),
         "free_entropy": float(solution.free_entropy),
         **{name: value for name, (value, _) in parameters(solution).items()},
@@ -133,6 +136,21 @@ def fit(solution: Solution) -> str:
     """The residual, beside the noise variance if there is one."""
     words, ratio = f"residual {float(solution.residual):.3g}", noise_ratio(solution)
     return words if ratio is None else f"{words} ({ratio:.3g} of the noise variance)"
+
+
+def runs_in_words(solution: Solution) -> str:
+    """How many runs were compared, and how often they found the atoms; nothing where there was one run."""
+    share = solution.reproducibility
+    if share is None or int(solution.runs) < 2:
+        return ""
+    known = np.asarray(share)[np.isfinite(share)]
+    if not known.size:
+        return f"{int(solution.runs)} from different starts, none of which says anything about the others"
+    least = int(np.nanargmin(share)) + 1
+    return (
+        f"{int(solution.runs)} from different starts; on average {100 * known.mean():.3g}% of those not told of an atom found it, "
+        f"and {100 * known.min():.3g}% found atom {least}"
+    )
 
 
 def noise_ratio(solution: Solution) -> float | None:
@@ -181,6 +199,7 @@ def _facts(solution: Solution) -> list[tuple[str, str]]:
     return [
         ("status", f"{ending(solution)}{seconds}"),
         ("reason", str(solution.reason)),
+        *([("runs", compared)] if (compared := runs_in_words(solution)) else []),
         *([("model", ", ".join(used))] if used else []),
         ("fit", f"{fit(solution)}{'; ' if verdict else ''}{verdict}"),
     ]
