@@ -15,10 +15,11 @@ import xarray
 
 import spinodal as sp
 from spinodal.figures import report as draw
+from spinodal.figures.palette import PHASE_COLOURS, phase_key
 from spinodal.inference.solution import Names, Status
 from spinodal.report.page import check_atom_shape, place_in_words, report_html, write_report
-from spinodal.report.solution import NEXT_STEP, VERDICT
-from spinodal.theory import outcomes
+from spinodal.report.solution import ADVICE, NEXT_STEP, PHASE_IN_WORDS, VERDICT
+from spinodal.theory import PHASES, outcomes
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
 
@@ -92,7 +93,17 @@ def test_figures_take_the_colours_of_the_page(page: str) -> None:
 
 def test_it_says_what_was_used_and_found(page: str) -> None:
     text = Page(page).text
-    for words in ("The run converged", "given", "learned", "Easy, no transition", "Residuals", "Uncertainty", "most used", "60"):
+    for words in (
+        "The run converged",
+        "given",
+        "learned",
+        "Easy: message passing",
+        "fall smoothly",
+        "Residuals",
+        "Uncertainty",
+        "most used",
+        "60",
+    ):
         assert words in text
     assert NEXT_STEP[Status.CONVERGED] in text
     found = sp.score(solved().mean, drawn().truth)
@@ -181,15 +192,16 @@ def test_a_solution_prints_as_one_helpful_line() -> None:
 
 def test_the_summary_says_what_to_rely_on_and_what_to_do_next() -> None:
     text = solved().summary()
-    expected = outcomes([solved().problem])[0].amp.mse
+    expected = outcomes([solved().problem])[0].amp.recovered
     for words in (
         "converged",
         str(solved().reason),
         "density of X 0.1 (given)",
         "noise variance 0.01 (learned)",
         "as it should be",
-        f"{100 * (1 - expected.F):.4g}% of F's power",
-        f"{100 * (1 - expected.X / 0.1):.4g}% of X's",
+        "easy",
+        f"{100 * expected.F:.1f}% of F",
+        f"{100 * expected.X:.1f}% of X",
         NEXT_STEP[Status.CONVERGED],
     ):
         assert words in text
@@ -200,7 +212,8 @@ def test_the_summary_says_what_to_rely_on_and_what_to_do_next() -> None:
 @pytest.mark.parametrize("status", BAD)
 def test_the_summary_of_a_run_that_can_not_be_trusted(status: Status) -> None:
     text = replace(solved(), status=status).summary()
-    assert "power" not in text
+    assert "recovered" not in text
+    assert not any(phase in text for phase in PHASES)
     assert "as it should be" not in text
     for words in (status.value, "can't be trusted", "learned, not to be relied on", NEXT_STEP[status]):
         assert words in text
@@ -208,7 +221,30 @@ def test_the_summary_of_a_run_that_can_not_be_trusted(status: Status) -> None:
 
 def test_every_status_has_its_words() -> None:
     assert set(NEXT_STEP) == set(VERDICT) == set(Status)
-    assert all(words.endswith(".") for words in (*NEXT_STEP.values(), *VERDICT.values()))
+    assert set(PHASE_IN_WORDS) == set(PHASES) == set(PHASE_COLOURS) == {"easy", *ADVICE}
+    assert all(words.endswith(".") for each in (NEXT_STEP, VERDICT, PHASE_IN_WORDS, ADVICE) for words in each.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "phase"),
+    [
+        ({"noise_variance": 3.0}, "nothing to gain"),
+        pytest.param({"noise_variance": 1e-6, "rho": 0.3, "eta": 1.0}, "hard", marks=pytest.mark.claims),
+        pytest.param({"noise_variance": 0.0, "rho": 0.5, "eta": 1.0}, "impossible", marks=pytest.mark.claims),
+    ],
+)
+def test_a_phase_that_is_not_easy_says_what_it_means_and_what_to_do(changes: dict[str, float], phase: str) -> None:
+    """On a run that can be trusted: what was assumed is another matter than how the run ended."""
+    there = replace(solved(), model=sp.Model.sparse(**{"rho": 0.1, "eta": 0.1, **changes}))
+    page = report_html(there)
+    told = Page(page).text
+    for words in (f"{phase.capitalize()}: {PHASE_IN_WORDS[phase]}", ADVICE[phase]):
+        assert words in told
+    assert NEXT_STEP[Status.CONVERGED] not in told
+    assert f'<div class="status {phase_key(phase)}">' in page
+    assert f"var(--{phase_key(phase)})" in page[page.index("<svg") :]
+    for words in (f"{phase}: ", "% of F and ", "% of X recovered", ADVICE[phase]):
+        assert words in there.summary()
 
 
 def test_a_notebook_shows_a_table_and_a_picture() -> None:
@@ -253,18 +289,18 @@ def test_batches_are_counted_and_refused_where_one_is_needed() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"alpha": 0.8, "pi": 5.0, "noise_variance": 1e-3}, "easy, 3.9 spinodals"),
-        ({"alpha": 0.5, "pi": 400.0, "eta": 1.0}, "easy, 273 spinodals"),
-        ({"alpha": 0.5, "rho": 0.2, "pi": 3.0, "eta": 1.0, "noise_variance": 1e-6}, "hard, 0.84 spinodals"),
-        ({"alpha": 0.5, "pi": 5.0, "noise_variance": 0.1}, "easy, 0.59 spinodals"),
-        ({"alpha": 0.5, "pi": 5.0, "eta": 0.1, "noise_variance": 0.1}, "easy, no transition"),
-        ({"alpha": 0.5, "eta": 0.0, "pi": 5.0}, "easy, with any number of signals"),
-        ({"alpha": 0.5, "rho": 0.6, "pi": 5.0}, "impossible, the spinodal out of reach"),
+        ({"alpha": 0.8, "pi": 5.0, "noise_variance": 1e-3}, "3.9 times as many"),
+        ({"alpha": 0.5, "pi": 400.0, "eta": 1.0}, "273 times as many"),
+        ({"alpha": 0.5, "rho": 0.2, "pi": 3.0, "eta": 1.0, "noise_variance": 1e-6}, "With 359 signals or more (the spinodal, π = 3.584)"),
+        ({"alpha": 0.5, "pi": 5.0, "noise_variance": 0.1}, "0.59 times as many"),
+        ({"alpha": 0.5, "pi": 5.0, "eta": 0.1, "noise_variance": 0.1}, "fall smoothly"),
+        ({"alpha": 0.5, "eta": 0.0, "pi": 5.0}, "with any number of signals"),
+        ({"alpha": 0.5, "rho": 0.6, "pi": 5.0}, "No number of signals"),
     ],
 )
 def test_the_place_in_words(changes: dict[str, float], words: str) -> None:
     problem = sp.Problem.sparse(**{"rho": 0.1, **changes})
-    assert place_in_words(problem, outcomes([problem])[0], sp.spinodal(problem)) == words
+    assert words in place_in_words(problem, 100, sp.spinodal(problem))
 
 
 def test_residuals_and_usage_are_what_they_say() -> None:

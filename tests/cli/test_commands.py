@@ -22,15 +22,19 @@ def answer(done: Done) -> Any:
     return json.loads(done.out, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
 
 
+# What is said of every fixed point.
+ERRORS = {"mse_F", "mse_X", "recovered_F", "recovered_X"}
+
+
 def test_theory_json_has_the_promised_keys_and_values(run_cli: Run, tmp_path: Path) -> None:
     point = ("--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "1e-6")
     result = answer(run_cli("theory", *point, "--json"))
     promised = {"alpha", "pi", "density", "eta", "noise_variance", "pi_star", "pi_spinodal", "phase", "bayes", "amp", "fixed_points"}
     assert promised <= set(result)
     assert set(result) - promised <= {"observed"}
-    assert set(result["bayes"]) == {"mse_F", "mse_X", "free_entropy"}
-    assert set(result["amp"]) == {"mse_F", "mse_X", "iterations"}
-    assert all(set(each) == {"snr_X", "mse_X", "mse_F", "stable", "free_entropy"} for each in result["fixed_points"])
+    assert set(result["bayes"]) == ERRORS | {"free_entropy"}
+    assert set(result["amp"]) == ERRORS | {"iterations"}
+    assert all(set(each) == ERRORS | {"snr_X", "stable", "free_entropy"} for each in result["fixed_points"])
     problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
     assert result["phase"] == "hard"
     assert result["pi_spinodal"] == pytest.approx(sp.spinodal(problem), rel=1e-12)
@@ -42,16 +46,19 @@ def test_theory_json_has_the_promised_keys_and_values(run_cli: Run, tmp_path: Pa
 def test_theory_json_words_for_what_is_not_a_number(run_cli: Run, tmp_path: Path) -> None:
     exact = answer(run_cli("theory", "--alpha", "0.5", "--pi", "5", "--rho", "0.2", "--eta", "inf", "--delta", "0", "--json"))
     assert exact["eta"] == "inf"
-    assert exact["bayes"] == {"mse_F": 0.0, "mse_X": 0.0, "free_entropy": "inf"}
+    assert exact["bayes"] == {"mse_F": 0.0, "mse_X": 0.0, "recovered_F": 1.0, "recovered_X": 1.0, "free_entropy": "inf"}
     assert exact["phase"] == "easy"
     smooth = answer(run_cli("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "0.1", "--json"))
     assert smooth["pi_spinodal"] is None
+    known = answer(run_cli("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "0", "--delta", "9", "--json"))
+    assert known["phase"] == "nothing to gain"
+    assert known["amp"]["recovered_F"] is None
 
 
 def test_theory_table_is_readable(run_cli: Run, tmp_path: Path) -> None:
     done = run_cli("theory", "--alpha", "0.5", "--pi", "3", "--rho", "0.2", "--eta", "1", "--delta", "1e-6")
     assert done.code == 0
-    for word in ("hard", "Bayes-optimal", "AMP", "iterations", "unstable"):
+    for word in ("hard", "Bayes-optimal", "AMP recovers", "67.7% of X", "iterations", "unstable"):
         assert word in done.out
 
 

@@ -12,6 +12,7 @@ import spinodal as sp
 from conftest import Done
 from spinodal.explorer import preview, snippets
 from spinodal.explorer.app import exact_numbers
+from spinodal.explorer.draw import diagram_figure
 from spinodal.explorer.state import State
 from spinodal.model.quadrature import averages
 
@@ -30,7 +31,7 @@ def test_tables_agree_with_quadrature(rho: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [State(delta=0.0), State(eta=np.inf), pytest.param(State(eta=0.01, delta=1e-8), marks=pytest.mark.claims)]
+    "state", [State(delta=0.0), State(eta=np.inf), State(delta=0.3), pytest.param(State(eta=0.01, delta=1e-8), marks=pytest.mark.claims)]
 )
 def test_the_previewed_diagram_is_the_diagram(state: State) -> None:
     drawn = preview.diagram(state)
@@ -41,6 +42,14 @@ def test_the_previewed_diagram_is_the_diagram(state: State) -> None:
         far = true > 1e3  # beyond the picture
         np.testing.assert_array_equal(shown > 1e3, far, err_msg=name)
         np.testing.assert_allclose(shown[~far], true[~far], rtol=PREVIEWED, err_msg=name)
+
+
+@pytest.mark.parametrize("state", [State(delta=0.0), State(delta=0.3, eta=np.inf)])
+def test_grey_is_where_there_is_nothing_to_gain(state: State) -> None:
+    figure = diagram_figure(preview.diagram(state), state)
+    named = {each["text"] for each in figure["layout"]["annotations"]}
+    assert ("nothing to gain" in named) == (state.delta > 0)
+    assert ("@nothing-to-gain" in {trace.get("fillcolor") for trace in figure["data"]}) == (state.delta > 0)
 
 
 def test_the_point_is_the_point() -> None:
@@ -72,4 +81,5 @@ def test_the_command_line_prints_the_numbers_on_screen(spinodal_command: Callabl
     assert printed["pi_star"] == pytest.approx(transitions["π*"])
     assert printed["pi_spinodal"] == pytest.approx(transitions["πˢ"])
     assert printed["amp"]["mse_X"] == pytest.approx(outcome.amp.mse.X)
+    assert printed["amp"]["recovered_X"] == pytest.approx(outcome.amp.recovered.X)
     assert transitions["π_B"] == pytest.approx(sp.bayes_transition(state.problem()), rel=1e-4)

@@ -11,8 +11,8 @@ from ..errors import check, check_count, check_nonnegative, check_positive
 from ..io.write import named_file, plain, whole_file, writable_directory
 from ..model.model import Problem
 from ..model.sampling import sample as draw
-from ..pair import Pair
-from ..theory import error_curves, outcomes, phase_diagram, pi_star, spinodal, state_evolution
+from ..report.solution import recovered_in_words
+from ..theory import FixedPoint, error_curves, outcomes, phase_diagram, pi_star, spinodal, state_evolution
 from . import output
 from .parsing import grid, number, numbers
 
@@ -49,27 +49,28 @@ def theory(*, as_json: bool, **words: str) -> None:
     outcome = outcomes([problem])[0]
     trajectory = state_evolution(problem)
 
-    def errors(mse: Pair[float]) -> dict[str, float]:
-        return {"mse_F": mse.F, "mse_X": mse.X}
+    def errors(point: FixedPoint) -> dict[str, float]:
+        mse, recovered = point.mse, point.recovered
+        return {"mse_F": mse.F, "mse_X": mse.X, "recovered_F": recovered.F, "recovered_X": recovered.X}
 
     result: dict[str, Any] = {
         **parameters(problem),
         "pi_star": pi_star(problem),
         "pi_spinodal": spinodal(problem),
         "phase": outcome.phase,
-        "bayes": {**errors(outcome.bayes.mse), "free_entropy": outcome.bayes.free_entropy},
-        "amp": {**errors(outcome.amp.mse), "iterations": trajectory.iterations},
-        "fixed_points": [
-            {"snr_X": p.snr_X, **errors(p.mse), "stable": p.stable, "free_entropy": p.free_entropy} for p in outcome.fixed_points
-        ],
+        "bayes": {**errors(outcome.bayes), "free_entropy": outcome.bayes.free_entropy},
+        "amp": {**errors(outcome.amp), "iterations": trajectory.iterations},
+        "fixed_points": [{"snr_X": p.snr_X, **errors(p), "stable": p.stable, "free_entropy": p.free_entropy} for p in outcome.fixed_points],
     }
     if as_json:
         output.print_json(result)
         return
     shown = output.shown
     words_of = ", ".join(f"{name} = {shown(value)}" for name, value in parameters(problem).items())
+    verdict = f"phase: {outcome.phase};  pi* = {shown(result['pi_star'])},  spinodal = {shown(result['pi_spinodal'])}"
+    share = f"AMP recovers {recovered_in_words(outcome.amp)};  at best {recovered_in_words(outcome.bayes)}"
     output.table(
-        f"{words_of}\nphase: {outcome.phase};  pi* = {shown(result['pi_star'])},  spinodal = {shown(result['pi_spinodal'])}",
+        f"{words_of}\n{verdict}\n{share}",
         ["", "mse_F", "mse_X", "free entropy", ""],
         [
             ["Bayes-optimal", *(shown(result["bayes"][key]) for key in ("mse_F", "mse_X", "free_entropy")), ""],

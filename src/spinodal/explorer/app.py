@@ -14,6 +14,7 @@ from dash.exceptions import PreventUpdate
 from werkzeug.exceptions import BadRequest
 
 from ..errors import InputError
+from ..report.solution import recovered_in_words
 from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
 from . import preview, snippets
 from .data import data_file
@@ -114,6 +115,7 @@ def _figures(app: Dash) -> None:
         outcome, transitions = exact_numbers(_screen(data))
         bayes, amp = outcome.bayes.mse, outcome.amp.mse
         errors = [("Bayes E, D", f"{bayes.X:.3g}, {bayes.F:.3g}"), ("AMP E, D", f"{amp.X:.3g}, {amp.F:.3g}")]
+        errors.append(("AMP recovers", recovered_in_words(outcome.amp)))
         numbers = [(name, "none" if value is None else f"{value:.4g}") for name, value in transitions.items()]
         return readout([*numbers, *errors], outcome.phase)
 

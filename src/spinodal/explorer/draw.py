@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..theory import FixedPoint
+from ..figures.palette import phase_key
+from ..theory import FixedPoint, Region, phase_regions
 from .preview import Diagram, Point
 from .state import State
 
@@ -15,7 +16,14 @@ _LOWEST_PI, _HIGHEST_PI = 0.5, 100.0
 # Smaller errors are shown as this, at the bottom of a logarithmic axis.
 _LEAST_ERROR = 1e-12
 # Where the names of the regions may stand.
-_HEIGHTS = {"impossible": (1.2, 2.0, 4.0, 8.0), "hard": (14.0, 20.0, 30.0, 40.0), "easy": (60.0,)}
+_HEIGHTS = {
+    "impossible": (1.2, 2.0, 4.0, 8.0),
+    "hard": (14.0, 20.0, 30.0, 40.0),
+    "easy": (60.0, 80.0),
+    "nothing to gain": (0.6, 0.85, 10.0),
+}
+# Letters of a name for which a region must have a density of its own; a long name may overlap its neighbours.
+_LETTERS = 6
 # Significant digits of what is drawn.
 _DIGITS = 5
 # The part of the S-curve that is shown around the present pi.
@@ -78,29 +86,16 @@ def _layout(title: str, x: dict[str, Any], y: dict[str, Any], **more: Any) -> di
 
 def diagram_figure(drawn: Diagram, state: State) -> Figure:
     """Regions and transitions in pi against rho (or alpha). The page adds the point where we are."""
-    x, (appears, bayes, spinodal) = drawn.across, drawn.transitions
+    x, (appears, bayes, spinodal, _) = drawn.across, drawn.transitions
     top, floor = _HIGHEST_PI * 1.2, _LOWEST_PI / 1.2
     noiseless = state.delta == 0
+    regions = phase_regions(*drawn.transitions, noiseless=noiseless, low=floor, high=top)
+    regions = [region for region in regions if np.any(region.top > region.bottom)]
 
-    def clipped(values: np.ndarray, absent: float) -> np.ndarray:
-        return np.clip(np.where(np.isnan(values), absent, values), floor, top)
+    def shaded(phase: str, bottom: np.ndarray, upper: np.ndarray) -> dict[str, Any]:
+        ring, colour = (np.concatenate([x, x[::-1]]), np.concatenate([bottom, upper[::-1]])), f"@{phase_key(phase)}"
+        return {**_line(*ring, phase, colour), "fill": "toself", "fillcolor": colour, "line": {"width": 0, "color": colour}}
 
-    # Where there is no transition AMP is Bayes-optimal, which is called easy.
-    low = np.full(x.shape, floor) if noiseless else clipped(appears, floor)
-    middle = clipped(bayes, floor)
-    high = np.maximum(clipped(spinodal, floor), middle)
-
-    def region(bottom: np.ndarray, upper: np.ndarray, phase: str) -> dict[str, Any]:
-        ring = np.concatenate([x, x[::-1]]), np.concatenate([bottom, upper[::-1]])
-        shade = {"fill": "toself", "fillcolor": f"@{phase}", "line": {"width": 0, "color": f"@{phase}"}}
-        return {**_line(*ring, phase, f"@{phase}"), **shade}
-
-    regions = [
-        region(low, middle, "impossible"),
-        region(middle, high, "hard"),
-        region(high, np.full(x.shape, top), "easy"),
-        region(np.full(x.shape, floor), low, "easy"),
-    ]
     lines = [
         _line(x, np.where(drawn.pi_star <= 2 * top, drawn.pi_star, np.nan), "π*", "@bound"),
         _line(x, np.where(spinodal <= 2 * top, spinodal, np.nan), "πˢ (AMP)", "@spinodal", dash="dot"),
@@ -113,22 +108,29 @@ def diagram_figure(drawn: Diagram, state: State) -> Figure:
     name = "density ρ" if drawn.axis == "rho" else "α (this prior has no density)"
     across = _axis(name, range=[0, 1.0 if drawn.axis == "rho" else 2.0])
     layout = _layout("phase diagram: click to select", across, _log("signals per entry π = P/N", _LOWEST_PI, _HIGHEST_PI))
-    layout["annotations"] = _phase_names(x, low, middle, high)
-    return {"data": regions + lines, "layout": layout}
+    layout["annotations"] = _phase_names(x, regions)
+    return {"data": [shaded(*region) for region in regions] + lines, "layout": layout}
 
 
-def _phase_names(x: np.ndarray, low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
-    """A word in each region, where it is widest at a height of its own, so that no two meet."""
+def _phase_names(x: np.ndarray, regions: list[Region]) -> list[dict[str, Any]]:
+    """The name of each phase, where it is widest at a height of its own, so that no two meet."""
+
+    def found(phase: str, pi: float) -> np.ndarray:
+        """Where the phase is seen at this height: no later region hides it."""
+        seen = np.zeros(x.shape, bool)
+        for name, bottom, upper in regions:
+            seen = np.where((bottom <= pi) & (pi < upper), name == phase, seen)
+        return x[seen]
+
     names = []
-    regions = {"impossible": (low, middle), "hard": (middle, high), "easy": (high, np.full(x.shape, np.inf))}
-    for phase, (bottom, upper) in regions.items():
-        inside = [x[(bottom <= pi) & (pi < upper)] for pi in _HEIGHTS[phase]]
+    for phase, heights in _HEIGHTS.items():
+        inside = [found(phase, pi) for pi in heights]
         widest = int(np.argmax([part.size for part in inside]))
         part = inside[widest]
-        if part.size > 1:
-            # What is easy may lie on both sides of the rest: the side where densities are small is meant.
-            across = part[: np.flatnonzero(np.diff(part, append=np.inf) > 1.5 * (x[1] - x[0]))[0] + 1]
-            place = {"x": float((across[0] + across[-1]) / 2), "y": float(np.log10(_HEIGHTS[phase][widest]))}
+        # A phase may lie on both sides of another: the side where densities are small is meant.
+        across = np.split(part, np.flatnonzero(np.diff(part) > 1.5 * (x[1] - x[0])) + 1)[0]
+        if across.size > len(phase) / _LETTERS:
+            place = {"x": float((across[0] + across[-1]) / 2), "y": float(np.log10(heights[widest]))}
             names.append({"text": phase, "showarrow": False, "font": {"color": "@ink", "size": 11}, **place})
     return names
 

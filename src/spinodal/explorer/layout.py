@@ -6,7 +6,7 @@ from typing import Any
 
 from dash import dcc, html
 
-from ..figures.palette import THEMES
+from ..figures.palette import THEMES, phase_key
 from ..figures.theory import CAVEAT
 from .state import PRIORS_F, PRIORS_X, SEEDS, SIZES, VALUES, Kind, State, nearest
 
@@ -18,7 +18,8 @@ SLIDERS = {
     "pi": "π = P/N, signals",
 }
 FIGURES = {
-    "diagram": "Phase diagram: impossible, hard and easy regions over density and number of signals. Click to select a point.",
+    "diagram": "Phase diagram: impossible, hard and easy regions, and that with nothing to gain, over density and number of signals. "
+    "Click to select a point.",
     "potential": "Potential along the error on X, with its maxima and the state evolution climbing it",
     "curve": "Fixed points: the number of signals at which each signal-to-noise ratio is a fixed point",
     "errors": "Errors iteration by iteration: predicted, and measured in a live run",
@@ -196,5 +197,5 @@ def page_template() -> str:
 
 def readout(items: list[tuple[str, str]], phase: str) -> list[Any]:
     """The line of numbers at the top."""
-    badge = html.Strong(phase, className=f"phase {phase}")
+    badge = html.Strong(phase, className=f"phase {phase_key(phase)}")
     return [badge, *(html.Span([html.I(name), " ", value]) for name, value in items)]

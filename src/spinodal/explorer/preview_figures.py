@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..theory.curve import ROOT_TOLERANCE, CurvePoint, curve_point, curve_table, matrix_mmse, pi_at, snr_grid
+from ..pair import Pair
+from ..theory.curve import ROOT_TOLERANCE, CurvePoint, curve_point, curve_table, pi_at, snr_grid
+from ..theory.gain import LEAST_GAIN, best_share, errors_before, recovered
 from ..theory.potential import potential_at
 from ..theory.roots import find_root
 from ..theory.setup import Batch, Setup
@@ -27,16 +29,20 @@ _STEEP = 4.0
 
 
 class Transitions(NamedTuple):
-    """Per problem, NaN for none: where the good branch appears, becomes Bayes-optimal, and is reached by AMP."""
+    """Per problem, NaN for none: where the good branch appears, becomes Bayes-optimal, and is reached by AMP; and where AMP recovers
+    `LEAST_GAIN` of X or of F."""
 
     appears: np.ndarray
     bayes: np.ndarray
     spinodal: np.ndarray
+    gain: np.ndarray
 
 
 def transitions(batch: Batch, bound: np.ndarray) -> Transitions:
     """The transitions of problems with eta > 0; `bound` holds their counting bounds."""
-    table = _with_approaches(batch, snr_grid(batch))
+    before = errors_before(batch)
+    table = _with_approaches(batch, snr_grid(batch), before.F)
+    share = best_share(recovered(Pair(*(most[:, None] for most in before)), Pair(F=table.mse_F, X=table.mse_X)))
     shape = table.snr_X.shape
     owner = np.repeat(np.arange(batch.size), shape[1])
     table = jax.tree.map(np.ravel, table)
@@ -51,15 +57,15 @@ def transitions(batch: Batch, bound: np.ndarray) -> Transitions:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_pi = np.where(np.isfinite(pi) & (pi > 0), np.log(pi), np.nan)
     at_origin = np.isfinite(log_pi[:, 0])
-    rows = zip(_finer(log_pi), _finer(phi.reshape(shape)), at_origin, noisy, bound, strict=True)
-    return Transitions(*map(np.array, zip(*(_transitions(*row) for row in rows), strict=True)))
+    rows = zip(_finer(log_pi), _finer(phi.reshape(shape)), at_origin, noisy, bound, share, strict=True)
+    return Transitions(*map(np.array, zip(*((*_jumps(*row), _gain(row[0], last)) for *row, last in rows), strict=True)))
 
 
-def _with_approaches(batch: Batch, grid: np.ndarray) -> CurvePoint:
-    """The curve on its grid and, nearer and nearer, next to the places where pi leaves zero or becomes infinite: (problems, points)."""
+def _with_approaches(batch: Batch, grid: np.ndarray, alone: np.ndarray) -> CurvePoint:
+    """The curve on its grid and, nearer and nearer, next to the places where pi leaves zero (mse_F is that of F' alone) or becomes
+    infinite: (problems, points)."""
     table = jax.tree.map(lambda leaf: leaf.reshape(grid.shape), curve_table(batch, grid))
-    rows = np.arange(batch.size)
-    alone = batch(_error_without_data, rows, np.ones(batch.size))[:, None]
+    alone = alone[:, None]
     positive, possible = table.mse_F < alone, table.mse_F > 0
     begins, ends = ~positive[:, :-1] & positive[:, 1:], possible[:, :-1] & ~possible[:, 1:]
     row, column = np.nonzero(begins | ends)
@@ -83,11 +89,7 @@ def _mse_F(s: Setup, A: Any) -> Any:
     return curve_point(s, A).mse_F
 
 
-def _error_without_data(s: Setup, _: Any) -> Any:
-    return matrix_mmse(s, 0.0)
-
-
-def _transitions(log_pi: np.ndarray, phi: np.ndarray, at_origin: bool, noisy: bool, bound: float) -> tuple[float, float, float]:
+def _jumps(log_pi: np.ndarray, phi: np.ndarray, at_origin: bool, noisy: bool, bound: float) -> tuple[float, float, float]:
     none = (np.nan, np.nan, np.nan) if noisy else (bound, bound, bound)
     reached = np.flatnonzero(np.isfinite(log_pi))
     if reached.size == 0:
@@ -106,6 +108,19 @@ def _transitions(log_pi: np.ndarray, phi: np.ndarray, at_origin: bool, noisy: bo
     last_fall = int(np.flatnonzero(lowest_ahead < pi * (1 - _SHALLOWEST))[-1])
     bottom = last_fall + 1 + int(np.argmin(pi[last_fall + 1 :]))
     return float(pi[bottom]), _crossing(pi, phi, bottom, high, at_origin), high
+
+
+def _gain(log_pi: np.ndarray, share: np.ndarray) -> float:
+    """The largest pi on the way to the first point where enough is recovered; 0 where F' alone is enough for that.
+
+    `share` is on the grid, and a power of A between two points of it; `log_pi` is finer.
+    """
+    after = int(np.argmax(share >= LEAST_GAIN))
+    place = _FINER * (after - np.log(share[after] / LEAST_GAIN) / np.log(share[after] / share[after - 1]))
+    k = int(place)
+    there = log_pi[k] + (place - k) * (log_pi[k + 1] - log_pi[k])
+    # Points without a pi lie at the beginning, where it would have to be negative.
+    return float(np.exp(np.nanmax(np.append(log_pi[: k + 1], there), initial=-np.inf)))
 
 
 def _finer(values: np.ndarray) -> np.ndarray:

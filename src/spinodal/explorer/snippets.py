@@ -43,6 +43,7 @@ problem = sp.Problem(
 )
 print(sp.phase(problem), sp.pi_star(problem), sp.spinodal(problem), sp.bayes_transition(problem))
 print(sp.bayes_mmse(problem).mse, sp.amp_mse(problem).mse)
+print(sp.amp_mse(problem).recovered)  # the shares of F and X
 trajectory = sp.state_evolution(problem)  # the errors, iteration by iteration
 curve = sp.fixed_point_curve(problem)  # the S-curve
 potential, _ = sp.effective_potential(problem, np.geomspace(1e-6, 0.99, 100) * problem.prior.X.moments().variance)

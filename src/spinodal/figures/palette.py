@@ -4,12 +4,19 @@ from __future__ import annotations
 
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#666666"
 LINES = (BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION)
-PHASE_COLOURS = {"impossible": "#e8e8e8", "hard": "#fbe3c8", "easy": "#dff0e6"}
+# "Nothing to gain" is the only dark one, so that readers who see no hues can tell it from the others, too.
+PHASE_COLOURS = {"impossible": "#e8e8e8", "hard": "#fbe3c8", "easy": "#dff0e6", "nothing to gain": "#b4b8be"}
+
+
+def phase_key(phase: str) -> str:
+    """A phase as themes and style sheets name it: "nothing-to-gain"."""
+    return phase.replace(" ", "-")
+
 
 # What the page's figures are drawn in; the same hues, lighter or darker where the background asks for it.
 THEMES = {
     "light": {
-        **PHASE_COLOURS,
+        **{phase_key(phase): colour for phase, colour in PHASE_COLOURS.items()},
         "paper": "#ffffff",
         "back": "#f3f4f6",
         "ink": "#1b1f24",
@@ -29,6 +36,7 @@ THEMES = {
         "impossible": "#2b2f36",
         "hard": "#4a3618",
         "easy": "#14392d",
+        "nothing-to-gain": "#585f69",
         "paper": "#16191d",
         "back": "#0e1013",
         "ink": "#e6e8ea",

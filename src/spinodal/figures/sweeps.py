@@ -115,5 +115,5 @@ def _draw_transitions(axis: Any, theory: xarray.Dataset, flip: bool) -> None:
         across = (curve(name), theory.rho.values) if flip else (theory.rho.values, curve(name))
         axis.plot(*across, lw=1.8, zorder=2, label=label, **style)
     if not flip:
-        spinodal = np.where(np.isnan(theory.pi_spinodal.values), 0.0, theory.pi_spinodal.values)
-        axis.fill_between(theory.rho.values, spinodal, 1e6, color=PHASE_COLOURS["easy"], lw=0, zorder=0)
+        easy = np.fmax(theory.pi_spinodal.values, theory.pi_gain.values)  # NaN, no spinodal, is ignored
+        axis.fill_between(theory.rho.values, easy, 1e6, color=PHASE_COLOURS["easy"], lw=0, zorder=0)

@@ -11,7 +11,7 @@ from ..evaluation.scoring import calibration, fit_scales
 from ..model.model import Problem
 from ..model.sampling import Instance
 from ..pair import Pair
-from ..theory import effective_potential, fixed_point_curve, outcomes, state_evolution
+from ..theory import effective_potential, fixed_point_curve, outcomes, phase_regions, state_evolution
 from .palette import BLUE, GREEN, GREY, LINES, ORANGE, PHASE_COLOURS, VERMILION
 
 if TYPE_CHECKING:
@@ -52,16 +52,10 @@ def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = Non
     top = highest or _useful_top(dataset)
     worst = dataset.isel(eta=int(np.argmax(dataset.eta.values)))
 
-    def clipped(values: Any, absent: float = 0.0) -> np.ndarray:
-        return np.clip(np.where(np.isnan(values), absent, values), 0.0, top)
-
-    spinodal, bayes = clipped(worst.pi_spinodal), clipped(worst.pi_bayes)
-    bottom = np.zeros_like(rho) if noiseless else clipped(worst.pi_appears)
-    axis.fill_between(rho, bottom, bayes, color=PHASE_COLOURS["impossible"], lw=0, label="impossible")
-    axis.fill_between(rho, bayes, np.maximum(spinodal, bayes), color=PHASE_COLOURS["hard"], lw=0, label="hard")
-    axis.fill_between(rho, np.maximum(spinodal, bayes), top, color=PHASE_COLOURS["easy"], lw=0, label="easy")
-    if not noiseless:
-        axis.fill_between(rho, 0, bottom, color=PHASE_COLOURS["easy"], lw=0)
+    transitions = (worst[f"pi_{name}"].values for name in ("appears", "bayes", "spinodal", "gain"))
+    for phase, bottom, upper in phase_regions(*transitions, noiseless=noiseless, low=0.0, high=top):
+        if np.any(upper > bottom):
+            axis.fill_between(rho, bottom, upper, color=PHASE_COLOURS[phase], lw=0, label=phase)
     axis.plot(rho, np.where(worst.pi_star <= 2 * top, worst.pi_star, np.nan), color=VERMILION, lw=2, label=r"$\pi^*$ (counting bound)")
     for (k, eta), colour in zip(enumerate(dataset.eta.values), LINES, strict=False):
         here = dataset.isel(eta=k)

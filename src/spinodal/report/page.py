@@ -16,12 +16,13 @@ from ..errors import InputError, check_count
 from ..evaluation.record import against_truth
 from ..figures import report as draw
 from ..figures import theory as figures
+from ..figures.palette import PHASE_COLOURS, phase_key
 from ..inference.solution import Solution
 from ..io.write import named_file, whole_file
 from ..model.model import Problem
 from ..model.sampling import Instance
 from ..pair import Pair
-from ..theory import Outcome, spinodal
+from ..theory import LEAST_GAIN, Outcome, pi_gain, spinodal
 from . import solution as words
 
 if TYPE_CHECKING:
@@ -34,26 +35,26 @@ _ADAPTED = {
     _INK: "currentColor",
     "#000000": "currentColor",
     figures.GREY: "var(--soft)",
-    **{colour: f"var(--{phase})" for phase, colour in figures.PHASE_COLOURS.items()},
-}
-_PHASE = {
-    "easy": "message passing is expected to reach the best error that is possible.",
-    "hard": "a better error is possible, but message passing is expected to stop before it.",
-    "impossible": "the data are expected not to determine F and X: no method can do well.",
+    **{colour: f"var(--{phase_key(phase)})" for phase, colour in PHASE_COLOURS.items()},
 }
 # Names of the parameters with the paper's letters.
 _NAMES = words.NAMES | {"density": "density of X, ρ", "noise_variance": "noise variance, Δ", "eta": "error of F′, η"}
 # Signals named as explained worst.
 _WORST = 3
 _STYLE = """
-:root { color-scheme: light dark; --soft: #666; --line: #ddd; --impossible: #e8e8e8; --hard: #fbe3c8; --easy: #dff0e6; }
-@media (prefers-color-scheme: dark) { :root { --soft: #999; --line: #444; --impossible: #333; --hard: #5a4020; --easy: #1f4030; } }
+:root { color-scheme: light dark; --soft: #666; --line: #ddd; --impossible: #e8e8e8; --hard: #fbe3c8; --easy: #dff0e6;
+  --nothing-to-gain: #b4b8be; }
+@media (prefers-color-scheme: dark) { :root { --soft: #999; --line: #444; --impossible: #333; --hard: #5a4020; --easy: #1f4030;
+  --nothing-to-gain: #585f69; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 @media (prefers-color-scheme: dark) { body { background: #16181c; color: #e6e6e6; } }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin-top: 2.2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
 .status { font-size: 1.1rem; padding: .1rem .9rem; border-left: .35rem solid #009E73; background: var(--easy); }
 .status.bad { border-color: #D55E00; background: var(--hard); }
+.status.hard { border-color: #E69F00; background: var(--hard); }
+.status.impossible { border-color: var(--soft); background: var(--impossible); }
+.status.nothing-to-gain { border-color: var(--soft); background: var(--nothing-to-gain); }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid var(--line); }
 td.number, th:nth-child(2) { text-align: right; } td.number { font-variant-numeric: tabular-nums; }
 footer { color: var(--soft); font-size: .9rem; }
@@ -69,16 +70,18 @@ def check_atom_shape(shape: tuple[int, int], M: int) -> None:
         raise InputError(f"atom_shape must be H W with H x W = {M}, the rows of Y, but {shape[0]} {shape[1]} was given.")
 
 
-def place_in_words(problem: Problem, outcome: Outcome, pi_spinodal: float | None) -> str:
-    """Where the problem lies, in a few words: "easy, 3.1 spinodals"."""
+def place_in_words(problem: Problem, n: int, pi_spinodal: float | None) -> str:
+    """How many signals message passing needs with N = n, and how many there are: what the spinodal says, in a sentence."""
     if pi_spinodal is None:
-        return f"{outcome.phase}, no transition"
+        return "With more signals the errors would fall smoothly: there is no number at which they jump."
     if np.isinf(pi_spinodal):
-        return f"{outcome.phase}, the spinodal out of reach"
+        return "No number of signals would bring message passing to a better answer."
     if pi_spinodal == 0:
-        return f"{outcome.phase}, with any number of signals"
+        return "Message passing finds the best answer with any number of signals."
     times = float(problem.pi) / pi_spinodal
-    return f"{outcome.phase}, {times:.{0 if times > 10 else 1}f} spinodals" if times > 1 else f"{outcome.phase}, {times:.2g} spinodals"
+    many = f"{times:.0f}" if times > 10 else f"{times:.1f}" if times > 1 else f"{times:.2g}"
+    needed = f"With {np.ceil(pi_spinodal * n):.0f} signals or more (the spinodal, π = {_number(pi_spinodal)}) nothing stops message passing"
+    return f"{needed}; these data have {many} times as many."
 
 
 def report_html(
@@ -129,9 +132,9 @@ def report_html(
 </head>
 <body>
 <h1>Factors of {heading}</h1>
-<div class="status{"" if status.trusted else " bad"}">
+<div class="status {"bad" if not status.trusted else phase_key(outcome.phase) if outcome else ""}">
 <p><strong>{escape(words.VERDICT[status])}</strong> {escape(_sentence(str(solution.reason)))}</p>
-<p>Next step: {escape(words.NEXT_STEP[status])}</p>
+<p>Next step: {escape(words.next_step(solution, outcome))}</p>
 </div>
 {"".join(sections)}
 <footer><p>Y = F X/√N + noise. Made by spinodal {__version__}. {escape(figures.CAVEAT)}</p></footer>
@@ -230,27 +233,30 @@ def _place(solution: Solution, outcome: Outcome | None) -> str:
     if outcome is None:
         return _section(title, _say("The theory does not cover this kind of noise."))
     problem, pi_spinodal = solution.problem, spinodal(solution.problem)
-    pi, N = float(problem.pi), np.shape(solution.mean.F)[1]
-    parts = [
-        f"<p><strong>{escape(place_in_words(problem, outcome, pi_spinodal).capitalize())}</strong>: {escape(_PHASE[outcome.phase])}</p>\n"
-    ]
-    if pi_spinodal is not None and 0 < pi_spinodal < np.inf:
-        side = "more" if pi > pi_spinodal else "fewer"
-        parts.append(
-            _say(f"The spinodal is at π = {_number(pi_spinodal)}, or {np.ceil(pi_spinodal * N):.0f} signals; these data have {side}.")
+    N = np.shape(solution.mean.F)[1]
+    needed = [place_in_words(problem, N, pi_spinodal)]
+    if outcome.phase == "nothing to gain" and np.isfinite(enough := pi_gain(problem)):
+        needed.append(
+            f"With {np.ceil(enough * N):.0f} signals (π = {_number(enough)}), {words.percent(LEAST_GAIN)} of F or X could be learned."
         )
-        if outcome.phase == "easy" and pi <= pi_spinodal:
-            parts.append(_say("Nothing better exists at this number of signals, but above the spinodal it does."))
-    power = Pair(F=float(problem.prior.F.second_moment()), X=float(problem.prior.X.second_moment()))
+    parts = [
+        f"<p><strong>{escape(outcome.phase.capitalize())}</strong>: {escape(words.PHASE_IN_WORDS[outcome.phase])}</p>\n",
+        _say(f"Message passing is expected to recover {words.recovered_in_words(outcome.amp)} beyond what was known without these data."),
+        _say(" ".join(needed)),
+    ]
     rows = [
-        (f"{name}, {who}", _number(getattr(point.mse, name)), f"{100 * getattr(point.mse, name) / getattr(power, name):.3g}% of its power")
+        (f"{name}, {who}", _number(getattr(point.mse, name)), _recovered(getattr(point.recovered, name)))
         for name in ("F", "X")
         for who, point in (("best possible", outcome.bayes), ("message passing", outcome.amp))
     ]
-    parts.append(_table(["expected mean squared error", "", ""], rows))
+    parts.append(_table(["expected", "mean squared error", "recovered"], rows))
     if hasattr(problem.prior.X, "rho"):
         parts.append(_svg(draw.position_figure(problem, pi_spinodal), "Phase diagram with these data in it"))
     return _section(title, *parts)
+
+
+def _recovered(share: float) -> str:
+    return "known beforehand" if np.isnan(share) else words.percent(share)
 
 
 def _convergence(solution: Solution) -> str:

@@ -14,7 +14,7 @@ from ..inference.solution import Solution, Status
 if TYPE_CHECKING:
     import xarray
 
-    from ..theory import Outcome
+    from ..theory import FixedPoint, Outcome
 
 # How a run ended, in a sentence.
 VERDICT = {
@@ -31,6 +31,19 @@ NEXT_STEP = {
     Status.DIVERGED: "Check the units of Y and the given parameters, or leave out noise_variance and density so that they are learned.",
     Status.DEGENERATE: "Try fewer atoms, more signals or more runs (runs).",
     Status.UNCONFIRMED: "Use only atoms of high reproducibility. More signals, fewer atoms or more runs (runs) may settle the others.",
+}
+# What a phase means, for readers who know none of the theory's words.
+PHASE_IN_WORDS = {
+    "easy": "message passing is expected to find the best answer that these data allow.",
+    "hard": "these data allow a better answer, but message passing is expected to stop at a worse one.",
+    "impossible": "a much better answer exists, but these data do not single it out: no method is expected to find it.",
+    "nothing to gain": "the noise hides almost everything: no method is expected to learn more than was known without these data.",
+}
+# What to do in a phase where the answer of a run that can be trusted is not the last word.
+ADVICE = {
+    "hard": "Take F and X with care. With more signals, less noise or a better F', message passing would find the better answer.",
+    "impossible": "Do not expect much of F and X. Only better data help: more signals or measurements, less noise, or a better F'.",
+    "nothing to gain": "Do not use F and X: they say hardly more than the priors. Reduce the noise, or take many more measurements.",
 }
 NAMES = {
     "density": "density of X",
@@ -56,7 +69,9 @@ def summary(solution: Solution) -> str:
     """The solution on a page: size, status and reason, parameters, residual, what the theory expects, and the next step."""
     if solution.batched:
         return f"{one_line(solution)}\nsolution[k].summary() says more about one of them."
-    rows = [("size", _size(solution)), *_facts(solution), ("expected", expectation(solution)), ("next", NEXT_STEP[status(solution)])]
+    outcome = predicted(solution)
+    told = [("expected", expectation(solution, outcome)), ("next", next_step(solution, outcome))]
+    rows = [("size", _size(solution)), *_facts(solution), *told]
     return "\n".join(f"{name:<12}{words}" for name, words in rows)
 
 
@@ -181,13 +196,26 @@ def predicted(solution: Solution) -> Outcome | None:
     return outcomes([solution.problem])[0]
 
 
-def expectation(solution: Solution) -> str:
-    """The share of F and X that the theory expects message passing to recover, in words."""
-    outcome = predicted(solution)
+def percent(share: float) -> str:
+    """A share to a tenth of a percent: "96.3%"."""
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def recovered_in_words(point: FixedPoint) -> str:
+    """The shares of F and X that are recovered at a fixed point: "88% of F and 96.3% of X"; an F that was known is left out."""
+    return " and ".join(f"{percent(share)} of {name}" for name, share in point.recovered._asdict().items() if not np.isnan(share))
+
+
+def next_step(solution: Solution, outcome: Outcome | None) -> str:
+    """What to do next: what the status asks for, or else the phase."""
+    return NEXT_STEP[status(solution)] if outcome is None else ADVICE.get(outcome.phase, NEXT_STEP[status(solution)])
+
+
+def expectation(solution: Solution, outcome: Outcome | None) -> str:
+    """The phase, and the share of F and X that the theory expects message passing to recover, in words."""
     if outcome is None:
         return "the theory is not asked about a run that can't be trusted" if not status(solution).trusted else "not covered by the theory"
-    share = {name: 1 - getattr(outcome.amp.mse, name) / float(getattr(solution.model.prior, name).second_moment()) for name in ("F", "X")}
-    return f"{100 * share['F']:.4g}% of F's power and {100 * share['X']:.4g}% of X's recovered, if the model is right ({outcome.phase})"
+    return f"{outcome.phase}: {recovered_in_words(outcome.amp)} recovered, if the model is right"
 
 
 def _facts(solution: Solution) -> list[tuple[str, str]]:

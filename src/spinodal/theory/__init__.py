@@ -1,16 +1,19 @@
-"""Replica and state-evolution predictions: what is possible, hard and easy, before any data are seen."""
+"""Replica and state-evolution predictions: what can be learned and what it takes, before any data are seen."""
 
 from .curve import FixedPointCurve, fixed_point_curve
-from .diagram import PHASES, error_curves, phase_diagram
-from .outcomes import FixedPoint, Outcome, amp_mse, bayes_mmse, bayes_transition, fixed_points, outcomes, phase, pi_star, spinodal
+from .diagram import PHASES, Region, error_curves, phase_diagram, phase_regions
+from .gain import LEAST_GAIN
+from .outcomes import FixedPoint, Outcome, amp_mse, bayes_mmse, bayes_transition, fixed_points, outcomes, phase, pi_gain, pi_star, spinodal
 from .potential import effective_potential, potential, potential_gauss_bernoulli
 from .state_evolution import Trajectory, state_evolution
 
 __all__ = [
+    "LEAST_GAIN",
     "PHASES",
     "FixedPoint",
     "FixedPointCurve",
     "Outcome",
+    "Region",
     "Trajectory",
     "amp_mse",
     "bayes_mmse",
@@ -22,6 +25,8 @@ __all__ = [
     "outcomes",
     "phase",
     "phase_diagram",
+    "phase_regions",
+    "pi_gain",
     "pi_star",
     "potential",
     "potential_gauss_bernoulli",

@@ -172,13 +172,14 @@ def _log_excess(s: Setup, log_snr: Any, target: Any) -> Any:
     return jnp.log(matrix_mmse(s, jnp.exp(log_snr))) - jnp.log(target)
 
 
-def _error_without_data(s: Setup) -> Any:
+def error_without_data(s: Setup) -> Any:
+    """The error on F that F' alone leaves: 0 for a known matrix, the variance of F where nothing is known."""
     return matrix_mmse(s, 0.0)
 
 
 def _invert_matrix_mmse(batch: Batch, index: np.ndarray, mse: np.ndarray) -> np.ndarray:
     """The message m_F at which mmse_F equals `mse`; 0 where that is what is known without data, or more."""
-    variance, most = batch.setup.power.F[index], batch.each(_error_without_data)[index]
+    variance, most = batch.setup.power.F[index], batch.each(error_without_data)[index]
     low, high = np.log(_LOWEST_INVERSE / variance), np.log(_HIGHEST_INVERSE / variance)
     inside = mse < most * (1 - _NO_MESSAGE)
     target = np.where(inside, mse, most / 2)

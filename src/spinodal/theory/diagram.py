@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .outcomes import outcomes, pi_star
 if TYPE_CHECKING:
     import xarray
 
-PHASES = ("impossible", "hard", "easy")
+PHASES = ("impossible", "hard", "easy", "nothing to gain")
 # Problems whose curves are held in memory together.
 _CHUNK = 64
 
@@ -23,10 +23,11 @@ _CHUNK = 64
 def phase_diagram(
     problem: Problem, *, rho: Any, eta: Any, pi: Any = None, progress: Callable[[int, int], None] | None = None
 ) -> xarray.Dataset:
-    """Transitions over (eta, rho): `pi_star`, `pi_appears`, `pi_bayes`, `pi_spinodal`, and, given pi, `phase` over (eta, rho, pi).
+    """Transitions over (eta, rho), `pi_star`, `pi_appears`, `pi_bayes`, `pi_spinodal`, `pi_gain`; given pi, `phase` over (eta, rho, pi).
 
-    `problem` gives everything else; the prior of X must have a density `rho`. Absent transitions are NaN. `phase` holds indices
-    into its attribute `phases`. `progress(done, total)` is called as points are finished.
+    `problem` gives everything else; the prior of X must have a density `rho`. Absent transitions are NaN. Below `pi_gain` AMP recovers less
+    than 5% of X and of F: nothing to gain, unless the other transitions make it hard or impossible. `phase` holds indices
+    into the list of names in its attribute `phases`. `progress(done, total)` is called as points are finished.
 
     Examples:
         >>> import spinodal as sp
@@ -57,16 +58,17 @@ def phase_diagram(
     parts = []
     for start in range(0, len(problems), _CHUNK):
         chunk = slice(start, start + _CHUNK)
-        parts.append(transitions(problems[chunk], bounds[chunk], maxwell=True))
+        parts.append(transitions(problems[chunk], bounds[chunk], maxwell=True, gain=True))
         if progress is not None:
             progress(min(start + _CHUNK, len(problems)), total)
     shape = (axes["rho"].size, axes["eta"].size)
-    appears, bayes, spinodal = (np.concatenate(values).reshape(shape).T for values in zip(*parts, strict=True))
+    appears, bayes, spinodal, gain = (np.concatenate(values).reshape(shape).T for values in zip(*parts, strict=True))
     data = {
         "pi_star": (("eta", "rho"), np.reshape(bounds, shape).T),
         "pi_appears": (("eta", "rho"), appears),
         "pi_bayes": (("eta", "rho"), bayes),
         "pi_spinodal": (("eta", "rho"), spinodal),
+        "pi_gain": (("eta", "rho"), gain),
     }
     attributes = _attributes(problem) | {"prior_X": type(problem.prior.X).__name__}
     dataset = xarray.Dataset(data, coords=axes, attrs=attributes)
@@ -81,12 +83,45 @@ def phase_diagram(
         phases = np.reshape(labels, (*shape, signals.size)).swapaxes(0, 1).astype(np.int8)
         dataset = dataset.assign_coords(pi=signals)
         dataset["phase"] = (("eta", "rho", "pi"), phases)
-        dataset["phase"].attrs["phases"] = " ".join(PHASES)
+        dataset["phase"].attrs["phases"] = ", ".join(PHASES)
     return dataset
+
+
+class Region(NamedTuple):
+    """A part of a phase diagram: from which pi to which, at each density."""
+
+    phase: str
+    bottom: np.ndarray
+    top: np.ndarray
+
+
+def phase_regions(
+    appears: np.ndarray, bayes: np.ndarray, spinodal: np.ndarray, gain: np.ndarray, *, noiseless: bool, low: float, high: float
+) -> list[Region]:
+    """The phases from pi = `low` to `high` as the transitions bound them, in the order in which to draw them: each hides those before it.
+
+    The transitions are arrays over density, NaN where there is none.
+    """
+    jumps = np.flatnonzero(~np.isnan(spinodal))
+    # Where nothing jumps there is no room between the transitions; they meet where those of the nearest density are.
+    meet = bayes[jumps[np.argmin(np.abs(np.arange(bayes.size)[:, None] - jumps), axis=1)]] if jumps.size else low
+
+    def clipped(values: np.ndarray) -> np.ndarray:
+        return np.clip(np.where(np.isnan(values), meet, values), low, high)
+
+    ground, middle = np.full(bayes.shape, low), clipped(bayes)
+    return [
+        Region("easy", ground, np.full(bayes.shape, high)),
+        Region("nothing to gain", ground, ground if noiseless else clipped(gain)),
+        Region("impossible", ground if noiseless else clipped(appears), middle),
+        Region("hard", middle, np.maximum(clipped(spinodal), middle)),
+    ]
 
 
 def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int, int], None] | None = None) -> xarray.Dataset:
     """Bayes-optimal and AMP errors over (eta, pi), figure 2 of KMZ13: `bayes_mse_X`, `bayes_mse_F`, `amp_mse_X`, `amp_mse_F`, `phase`.
+
+    `phase` holds indices into the list of names in its attribute `phases`.
 
     Examples:
         >>> import spinodal as sp
@@ -116,7 +151,7 @@ def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int
     data = {name: (("eta", "pi"), np.reshape(column, shape)) for name, column in values.items()}
     data["phase"] = (("eta", "pi"), np.reshape([PHASES.index(r.phase) for r in results], shape).astype(np.int8))
     dataset = xarray.Dataset(data, coords=axes, attrs=_attributes(problem) | {"prior_X": repr(problem.prior.X)})
-    dataset["phase"].attrs["phases"] = " ".join(PHASES)
+    dataset["phase"].attrs["phases"] = ", ".join(PHASES)
     return dataset
 
 

@@ -9,7 +9,9 @@ import jax
 import numpy as np
 
 from ..model.model import Problem
-from .curve import CurvePoint, crossings, curve_table, pi_at, pi_of, point_at_pi, snr_grid, solve_for_A
+from ..pair import Pair
+from .curve import Crossings, CurvePoint, crossings, curve_table, pi_at, pi_of, point_at_pi, snr_grid, solve_for_A
+from .gain import LEAST_GAIN, best_share, errors_before, pi_of_gain, pi_of_origin, recovered
 from .potential import potential_at
 from .roots import find_minimum, find_root
 from .setup import Batch, is_known
@@ -28,31 +30,40 @@ _UNREACHABLE = 1e100
 
 
 class Transitions(NamedTuple):
-    """Per problem: where the good branch appears, where it becomes Bayes-optimal, and where AMP reaches it; NaN for none."""
+    """Per problem: where the good branch appears, where it becomes Bayes-optimal, and where AMP reaches it, NaN for none; and above which
+    pi AMP recovers `LEAST_GAIN` of X or of F."""
 
     appears: np.ndarray
     bayes: np.ndarray
     spinodal: np.ndarray
+    gain: np.ndarray
 
 
-def transitions(problems: Sequence[Problem], counting_bounds: Sequence[float], *, maxwell: bool = False) -> Transitions:
-    """All transitions in pi of problems that differ in anything but the kinds of their priors and channels."""
+def transitions(problems: Sequence[Problem], counting_bounds: Sequence[float], *, maxwell: bool = False, gain: bool = False) -> Transitions:
+    """All transitions in pi of problems that differ in anything but the kinds of their priors and channels.
+
+    `bayes` (with noise) and `gain` take longer, and are left NaN unless `maxwell` and `gain` ask for them.
+    """
     bound = np.asarray(counting_bounds, dtype=float)
     known = np.array([is_known(problem.knowledge.classes()) for problem in problems])
-    out = Transitions(*(np.full(len(problems), np.nan) for _ in range(3)))
+    out = Transitions(*(np.full(len(problems), np.nan) for _ in Transitions._fields))
     for chosen, solve in ((np.flatnonzero(known), _known_matrix), (np.flatnonzero(~known), _folds)):
         if chosen.size:
-            part = solve(Batch([problems[int(k)] for k in chosen]), bound[chosen], maxwell)
+            part = solve(Batch([problems[int(k)] for k in chosen]), bound[chosen], maxwell, gain)
             for whole, piece in zip(out, part, strict=True):
                 whole[chosen] = piece
     return out
 
 
-def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
+def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool, gain: bool) -> Transitions:
     """eta = 0: nothing depends on pi, so a transition is at 0 or at infinity."""
     found = crossings(batch)
     phi = batch(potential_at, found.owner, found.point.mse_X, found.point.mse_F)
     appears, bayes, spinodal = (np.full(batch.size, np.nan) for _ in range(3))
+    enough = np.full(batch.size, np.nan)
+    if gain:
+        share = recovered(errors_before(batch), Pair(F=np.zeros(batch.size), X=_first_stable(batch, found)))
+        enough = np.where(best_share(share) >= LEAST_GAIN, 0.0, np.inf)
     for k in range(batch.size):
         own = phi[(found.owner == k) & found.stable]
         noiseless = batch.noiseless[k]
@@ -64,16 +75,26 @@ def _known_matrix(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions
         possible = bound[k] == 0 if noiseless else own[-1] > own[0]
         appears[k] = bound[k] if noiseless else 0.0
         bayes[k] = 0.0 if possible else np.inf
-    return Transitions(appears, bayes, spinodal)
+    return Transitions(appears, bayes, spinodal, enough)
 
 
-def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
+def _first_stable(batch: Batch, found: Crossings) -> np.ndarray:
+    """AMP's error on X for a known F; 0 where nothing stops it."""
+    mse = np.zeros(batch.size)
+    # The last of repeated indices is kept, so from the last fixed point to the first.
+    chosen = np.flatnonzero(found.stable)[::-1]
+    mse[found.owner[chosen]] = found.point.mse_X[chosen]
+    return mse
+
+
+def _folds(batch: Batch, bound: np.ndarray, maxwell: bool, gain: bool) -> Transitions:
     """eta > 0: the last fold of pi(A) is where AMP is released; the dip after it is where the good branch begins."""
     grid = snr_grid(batch)
     rows = np.arange(batch.size)
     table = curve_table(batch, grid)
     pi = pi_at(batch, np.repeat(rows, grid.shape[1]), table).reshape(grid.shape)
     noiseless = batch.noiseless
+    enough = pi_of_gain(batch, grid, table, pi) if gain else np.full(batch.size, np.nan)
     # Beyond the last reachable A (mse_F = 0, pi = inf) the curve has ended.
     last = grid.shape[1] - 1 - np.argmax(np.isfinite(pi[:, ::-1]), axis=1)
     on_curve = np.arange(grid.shape[1]) <= last[:, None]
@@ -95,7 +116,7 @@ def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
     dip_log_A, appears = _refine(batch, grid, bottom, has_dip & ~noiseless, sign=1.0)
     # An uninformed start can also be held at A = 0 itself.
     at_origin = has_dip & (top == 0)
-    spinodal[at_origin] = _origin_pi(batch)[at_origin]
+    spinodal[at_origin] = pi_of_origin(batch)[at_origin]
     lost = has_dip & np.isinf(pi[rows, top])
     spinodal[lost] = np.inf
     bayes = np.full(batch.size, np.nan)
@@ -109,14 +130,7 @@ def _folds(batch: Batch, bound: np.ndarray, maxwell: bool) -> Transitions:
         several = np.any(~rises[:, :-1] & rises[:, 1:] & (np.arange(1, grid.shape[1] - 1) < bottom[:, None]), axis=1)
         shared = jax.tree.map(lambda leaf: leaf.reshape(grid.shape), table)
         bayes[noisy] = _maxwell(batch, noisy, fold_log_A[noisy], dip_log_A[noisy], appears[noisy], spinodal[noisy], shared, several[noisy])
-    return Transitions(appears, bayes, spinodal)
-
-
-def _origin_pi(batch: Batch) -> np.ndarray:
-    """pi(A -> 0) for centred priors and eta = inf: where the point of no learning becomes unstable."""
-    s = batch.setup
-    power = s.power.F * s.power.X
-    return (batch.noise_at_ratio(0.0) + power) ** 2 / (s.observed**2 * s.alpha * power**2)
+    return Transitions(appears, bayes, spinodal, enough)
 
 
 def _refine(batch: Batch, grid: np.ndarray, at: np.ndarray, wanted: np.ndarray, sign: float) -> tuple[np.ndarray, np.ndarray]:

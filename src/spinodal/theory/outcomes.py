@@ -1,4 +1,4 @@
-"""What is possible, hard and easy: fixed points, Bayes-optimal errors, transitions and phases of one problem."""
+"""What can be learned and what it takes: fixed points, Bayes-optimal errors, transitions and phases of one problem."""
 
 from __future__ import annotations
 
@@ -11,22 +11,35 @@ from ..model.model import Problem
 from ..pair import Pair
 from .curve import crossings
 from .folds import transitions
+from .gain import LEAST_GAIN, best_share, errors_before, recovered
 from .potential import potential_at
 from .setup import Batch
 
 
 class FixedPoint(NamedTuple):
-    """A fixed point of the state evolution: its signal-to-noise ratio on X, errors, stability, and potential.
+    """A fixed point of the state evolution.
+
+    Attributes:
+        snr_X: the signal-to-noise ratio on X.
+        mse: the mean squared errors of F and X.
+        recovered: the shares of what was unknown of F and X that are recovered, 1 - mse over the error before any data: the variance of X,
+            and that of F given F'. NaN for an F that was known.
+        stable: whether the state evolution stays there.
+        free_entropy: the potential.
 
     Examples:
         >>> import spinodal as sp
         >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
-        >>> sp.amp_mse(problem).stable
+        >>> point = sp.amp_mse(problem)
+        >>> point.stable
         True
+        >>> print(f"{point.recovered.X:.2f} = 1 - {point.mse.X:.3f}/{0.2}")
+        0.68 = 1 - 0.065/0.2
     """
 
     snr_X: float
     mse: Pair[float]
+    recovered: Pair[float]
     stable: bool
     free_entropy: float
 
@@ -47,37 +60,41 @@ def outcomes(problems: Sequence[Problem]) -> list[Outcome]:
     phi = batch(potential_at, found.owner, found.point.mse_X, found.point.mse_F)
     rows = np.arange(batch.size)
     idle_phi = batch(potential_at, rows, batch.setup.power.X, batch.setup.power.F)
+    before = errors_before(batch)
+    share = recovered(Pair(*(most[found.owner] for most in before)), Pair(F=found.point.mse_F, X=found.point.mse_X))
     out = []
     for k, problem in enumerate(problems):
         inner = tuple(
             FixedPoint(
                 float(found.point.snr_X[j]),
                 Pair(F=float(found.point.mse_F[j]), X=float(found.point.mse_X[j])),
+                Pair(F=float(share.F[j]), X=float(share.X[j])),
                 bool(found.stable[j]),
                 float(phi[j]),
             )
             for j in np.flatnonzero(found.owner == k)
         )
         idle = Pair(F=float(batch.setup.power.F[k]), X=float(batch.setup.power.X[k]))
-        held = [FixedPoint(0.0, idle, True, float(idle_phi[k]))] if found.uninformed_stable[k] else []
-        out.append(_outcome(problem, held, inner))
+        held = [FixedPoint(0.0, idle, Pair(F=0.0, X=0.0), True, float(idle_phi[k]))] if found.uninformed_stable[k] else []
+        exact = FixedPoint(np.inf, Pair(F=0.0, X=0.0), Pair(F=1.0 if before.F[k] > 0 else np.nan, X=1.0), True, np.inf)
+        out.append(_outcome(problem, held, inner, exact))
     return out
 
 
-def _outcome(problem: Problem, held: list[FixedPoint], inner: tuple[FixedPoint, ...]) -> Outcome:
+def _outcome(problem: Problem, held: list[FixedPoint], inner: tuple[FixedPoint, ...], exact: FixedPoint) -> Outcome:
     """Choose among the stable points. `held` is the point where nothing is learned, if an uninformed start stays there."""
     stable = held + [point for point in inner if point.stable]
     noiseless = bool(problem.channel.noiseless)
     possible = float(problem.pi) > pi_star(problem)
     # Without noise, exact recovery lies at the end of the curve; it attracts, and wins, above the counting bound.
     if noiseless and (possible or not stable):
-        stable.append(FixedPoint(np.inf, Pair(F=0.0, X=0.0), True, np.inf))
+        stable.append(exact)
     bayes = max(stable, key=lambda point: point.free_entropy)
     amp, best = stable[0], stable[-1]
     if noiseless:
         label = "impossible" if bayes.mse.X > 0 else "hard" if amp.mse.X > 0 else "easy"
     elif amp is best:
-        label = "easy"
+        label = "easy" if best_share(amp.recovered) >= LEAST_GAIN else "nothing to gain"
     else:
         label = "impossible" if bayes is amp else "hard"
     return Outcome(bayes, amp, label, inner)
@@ -123,11 +140,12 @@ def amp_mse(problem: Problem) -> FixedPoint:
 
 
 def phase(problem: Problem) -> str:
-    """One of "impossible", "hard" or "easy".
+    """One of "impossible", "hard", "easy" or "nothing to gain".
 
     Without noise: impossible if exact recovery is not Bayes-optimal, hard if it is but AMP stops before it, else easy.
     With noise: where there are several stable fixed points, hard if the Bayes-optimal one is better than AMP's, impossible if it
-    is AMP's own though a better one exists; everywhere else easy (AMP is Bayes-optimal, however large its error).
+    is AMP's own though a better one exists. Everywhere else AMP does as well as can be done: easy, or nothing to gain if it recovers less
+    than 5% of what is unknown of X, and of F (`amp_mse(problem).recovered`).
 
     Examples:
         >>> import spinodal as sp
@@ -136,6 +154,8 @@ def phase(problem: Problem) -> str:
         'hard'
         >>> sp.phase(problem.replace(pi=5.0))
         'easy'
+        >>> sp.phase(problem.replace(channel=sp.GaussianNoise(2.0)))
+        'nothing to gain'
     """
     return outcomes([problem])[0].phase
 
@@ -159,6 +179,19 @@ def pi_star(problem: Problem) -> float:
     snr, share = problem.knowledge.classes()
     unknown = float(np.sum(np.where(np.isinf(snr), 0.0, share)))
     return float(problem.alpha) * unknown * float(problem.prior.F.dimension()) / spare
+
+
+def pi_gain(problem: Problem) -> float:
+    """The pi above which AMP recovers at least 5% of what is unknown of X or of F; infinite where no pi is enough (a known F).
+
+    Examples:
+        >>> import spinodal as sp
+        >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1.0)
+        >>> enough = sp.theory.pi_gain(problem)
+        >>> [sp.phase(problem.replace(pi=factor * enough)) for factor in (0.99, 1.01)]
+        ['nothing to gain', 'easy']
+    """
+    return float(transitions([problem], [pi_star(problem)], gain=True).gain[0])
 
 
 def spinodal(problem: Problem) -> float | None:
