@@ -15,7 +15,7 @@ import numpy as np
 import spinodal as sp
 
 N, M, P, RHO = 24, 24, 400, 0.15
-DECIBELS, INSTANCES, FIRST_SEED, ITERATIONS = (10, 20, 40), 5, 900, 2000
+DECIBELS, INSTANCES, FIRST_SEED, ITERATIONS = (5, 10, 20, 40), 10, 900, 2000
 RESULTS = Path(__file__).parent / "results" / "wrong_models.csv"
 Draw = Callable[[np.random.Generator, float], np.ndarray]
 
@@ -58,13 +58,42 @@ CASES: dict[str, Draw] = {
 }
 
 
+# What a warning is about, by words of it.
+KINDS = {
+    "mean of Y": "mean",
+    "rows look like the signals": "orientation",
+    "far more noise": "noisy rows",
+    "outlier": "outliers",
+    "clipped": "clipped",
+    "first half": "drift",
+    "no better than noise": "noise only",
+    "differ from signal to signal": "unexplained signals",
+    "learned density": "density",
+    "learned noise": "noise variance",
+}
+
+
 def attempt(draw: Draw, decibels: float) -> tuple[Counter[str], Counter[str], int]:
-    """How often each status and each warning came (by its first words), and how many converged without a warning."""
-    statuses, warned, silent = Counter[str](), Counter[str](), 0
-    for k in range(INSTANCES):
-        Y = draw(np.random.default_rng(FIRST_SEED + k), RHO * 10 ** (-decibels / 10))
-        solution = sp.solve(Y, n_atoms=N, max_iterations=ITERATIONS)
-        statuses[str(solution.status)] += 1
-        warned.update(solution.warnings)
-        silent += bool(solution.status.trusted and not solution.warnings)
-    return statuses, warned, silent
+    """How often each status and each kind of warning came, and how many converged without a warning."""
+    Y = np.stack([draw(np.random.default_rng(FIRST_SEED + k), RHO * 10 ** (-decibels / 10)) for k in range(INSTANCES)])
+    solution = sp.solve(Y, n_atoms=N, max_iterations=ITERATIONS)
+    warned = Counter(kind for each in solution.warnings for words, kind in KINDS.items() if any(words in warning for warning in each))
+    silent = sum(status.trusted and not each for status, each in zip(solution.status, solution.warnings, strict=True))
+    return Counter(map(str, solution.status)), warned, silent
+
+
+def main() -> None:
+    print(f"N = {N}, M = {M}, P = {P}, rho = {RHO}; {INSTANCES} instances, everything learned")
+    print(f"  {'':30s} {'SNR':>5s}  converged, of these without a warning  warnings")
+    rows = []
+    for name, draw in CASES.items():
+        for decibels in DECIBELS:
+            statuses, warned, silent = attempt(draw, decibels)
+            told = ", ".join(f"{kind} {count}" for kind, count in warned.most_common())
+            rows.append((name, decibels, INSTANCES, statuses["converged"], silent, told))
+            print(f"  {name:30s} {decibels:2d} dB  {statuses['converged']:9d}, {silent:26d}  {told}", flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("case", "decibels", "instances", "converged", "converged_without_warning", "warnings"))
+        writer.writerows(rows)

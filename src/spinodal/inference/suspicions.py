@@ -60,7 +60,7 @@ def _all(solution: Solution, model: Model) -> Iterator[str]:
     table = Table(np.where(seen, Y, 0.0), seen, solution.names.rows)
     found, table = of_data(table, model, N)
     yield from found
-    if not np.any(table.Y):
+    if table.power == 0:
         return
     normal = isinstance(model.prior.F, Gaussian) and model.noise_variance is not None
     out = outliers(table) if normal else np.zeros(table.Y.shape, bool)
@@ -130,8 +130,8 @@ def _parameters(solution: Solution, model: Model, power: float) -> Iterator[str]
             yield f"the learned density, {float(rho):.2g}, is at an end of its range; give the density, or change the number of atoms"
         elif float(rho) > _DENSE:
             yield (
-                f"the learned density is {float(rho):.2g}, so the codes are hardly sparse, and dense codes do not tell the atoms from their "
-                "mixtures; try more atoms, or give the density"
+                f"the learned density is {float(rho):.2g}, so the codes are hardly sparse, and dense codes do not tell atoms from "
+                "their mixtures; try more atoms, or give the density"
             )
     if "noise_variance" in solution.learned and noise is not None:
         if float(noise) > _ALL_NOISE * power:
@@ -143,7 +143,7 @@ def _parameters(solution: Solution, model: Model, power: float) -> Iterator[str]
 def _drift(X: np.ndarray, variance: np.ndarray) -> Iterator[str]:
     """Signals of the model come in no order, so the two halves are like random ones: a permutation test, exact at any size and noise."""
     P = X.shape[1]
-    used = (X**2 > variance).astype(float)
+    used = (variance < X**2).astype(float)
     side = np.where(np.arange(P) < P // 2, -1.0, 1.0)
     rng = np.random.default_rng(0)
     by_chance = np.sum((used @ np.stack([rng.permutation(side) for _ in range(_HALVES)], axis=1)) ** 2, axis=0)
@@ -164,7 +164,7 @@ def _noisier_rows(solution: Solution, model: Model, table: Table, left: _Left, o
     if left.share > _ROUNDING:
         noisier |= row_scales(left.units, table.seen) ** 2 > max(_NOISIER, error)
     if isinstance(model.prior.F, Gaussian) and solution.observed.F_prime is None:  # type: ignore[union-attr]
-        # The mean square of a row is that of N normal numbers; the share of a row in an atom is a Beta variable, unless an outlier is in it.
+        # The mean square of a row is that of N normal numbers; the share of a row in an atom is a Beta variable, unless outliers are in it.
         noisier |= row_scales(table.Y, table.seen) ** 2 > error * stats.chi2.isf(RATE / M, N) / N
         squares = np.asarray(solution.mean.F, dtype=float) ** 2
         share = squares / np.maximum(np.sum(squares, axis=0), np.finfo(float).tiny)

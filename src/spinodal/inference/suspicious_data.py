@@ -53,6 +53,11 @@ class Table(NamedTuple):
     seen: np.ndarray
     names: Sequence[str] | None = None
 
+    @property
+    def power(self) -> float:
+        """The mean square of the entries; 0 where there are none."""
+        return float(np.sum(self.Y**2) / max(np.sum(self.seen), 1))
+
     def without(self, hidden: np.ndarray) -> Table:
         """The table with more entries missing."""
         seen = self.seen & ~hidden
@@ -66,8 +71,8 @@ class Table(NamedTuple):
 
 def of_data(table: Table, model: Model, N: int) -> tuple[list[str], Table]:
     """Suspicions of the data, the plainest first, and the table without what they explain, which is hidden from the checks that follow."""
-    if not np.any(table.Y):
-        return ["every entry of Y is zero; check the file"], table
+    if table.power == 0:
+        return ["every entry of Y is zero, or as good as zero; check where the data come from"], table
     found = list(_index(table))
     told, table = _sentinels(table)
     found += told
@@ -82,7 +87,10 @@ def of_data(table: Table, model: Model, N: int) -> tuple[list[str], Table]:
     found += _clipped(table, model, step is not None)
     if step is not None:
         found += _rounded(table, model, step)
-    if float(model.prior.X.moments().mean) == 0:
+        # Between two steps nothing is known: a random number there undoes the rounding, so that the checks that follow see no grid.
+        between = np.random.default_rng(0).uniform(-step / 2, step / 2, table.Y.shape)
+        table = table._replace(Y=np.where(table.seen, table.Y + between, 0.0))
+    if float(model.prior.X.moments().mean) == 0 and table.power > 0:
         told, table = _means(table, N)
         found += told
     return found, table
@@ -100,7 +108,7 @@ def _index(table: Table) -> Iterator[str]:
 def _sentinels(table: Table) -> tuple[list[str], Table]:
     found = []
     for value in _SENTINELS:
-        hidden = (table.Y == value) & table.seen
+        hidden = (value == table.Y) & table.seen
         count = int(np.sum(hidden))
         if count < 2:
             continue
@@ -187,8 +195,8 @@ def _at_top(Y: np.ndarray, seen: np.ndarray, on_grid: bool) -> np.ndarray:
     if on_grid:
         values, counts = np.unique(Y[seen], return_counts=True)
         piled = values.size > 1 and counts[-1] > _PILE * counts[-2]
-        return (Y == values[-1]) & seen & piled
-    top = (Y == np.where(seen, Y, -np.inf).max(axis=1, keepdims=True)) & seen
+        return (values[-1] == Y) & seen & piled
+    top = (np.where(seen, Y, -np.inf).max(axis=1, keepdims=True) == Y) & seen
     return top & (top.sum(axis=1, keepdims=True) >= _TIES)
 
 
@@ -200,7 +208,7 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
             "Y holds counts (whole numbers from zero up), whose noise grows with their size; solve for their square roots, "
             "with the mean of each row taken off"
         )
-    elif error > max(_OF_NOISE * float(model.noise_variance), _OF_POWER * float(np.mean(values**2))):
+    elif error > max(_OF_NOISE * float(model.noise_variance), _OF_POWER * table.power):
         yield (
             f"Y is rounded to multiples of {step:.3g}, which is not small beside the noise; take the data before they were rounded, "
             f"or give a noise_variance of at least {error:.2g}"
@@ -212,8 +220,7 @@ def _means(table: Table, N: int) -> tuple[list[str], Table]:
     or rows."""
     counts = np.maximum(table.seen.sum(axis=1), 1)
     means = table.Y.sum(axis=1) / counts
-    power = float(np.sum(table.Y**2) / np.sum(table.seen))
-    share = float(np.sum(means**2 * counts) / np.sum(counts)) / power
+    share = float(np.sum(means**2 * counts) / np.sum(counts)) / table.power
     ways = max(1.0, len(counts) * N / (len(counts) + N))
     chance = stats.chi2.isf(RATE, ways) / ways / float(np.mean(counts))
     if share < max(chance, _MEAN_SHARE):

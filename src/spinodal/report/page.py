@@ -172,7 +172,8 @@ def _warnings(solution: Solution) -> str:
     if not solution.warnings:
         return ""
     items = "".join(f"<li>{escape(_sentence(warning))}</li>\n" for warning in solution.warnings)
-    return f'<div class="status bad warnings">\n<p><strong>Something looks wrong with the data or the model.</strong></p>\n<ul>\n{items}</ul>\n</div>\n'
+    title = "Something looks wrong with the data or the model."
+    return f'<div class="status bad warnings">\n<p><strong>{title}</strong></p>\n<ul>\n{items}</ul>\n</div>\n'
 
 
 def _number(value: float) -> str:
