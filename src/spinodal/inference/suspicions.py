@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from ..model.model import Model
 from ..model.priors import Gaussian
-from .suspicious_data import RATE, Table, of_data, orientation, outliers, outliers_in_words, row_scales
+from .suspicious_data import RATE, Table, chi_square_beyond, of_data, orientation, outliers, outliers_in_words, row_scales
 
 if TYPE_CHECKING:
     from .solution import Solution
@@ -32,6 +32,8 @@ _TOO_SMALL, _TOO_LARGE = 0.5, 1.5
 _ROUNDING = 1e-8
 # A row is noisier from this ratio of variances on, if it is so many standard errors of the logarithm of a median square, 2.33/sqrt(P).
 _NOISIER, _SIGMAS, _OF_MEDIAN = 4.0, 6.0, 2.33
+# Less than this share of the rows are a few.
+_FEW = 0.5
 # Residuals vary too much from signal to signal if their quartiles are this many times too far apart, and so many standard errors more; that
 # of the distance of two quartiles is 1.17/sqrt(P) of it. Up to a sixth of the signals of a good run may not have settled.
 _UNEQUAL, _ERRORS, _OF_QUARTILES = 1.5, 4.0, 1.17
@@ -164,12 +166,14 @@ def _noisier_rows(solution: Solution, model: Model, table: Table, left: _Left, o
     if left.share > _ROUNDING:
         noisier |= row_scales(left.units, table.seen) ** 2 > max(_NOISIER, error)
     if isinstance(model.prior.F, Gaussian) and solution.observed.F_prime is None:  # type: ignore[union-attr]
-        # The mean square of a row is that of N normal numbers; the share of a row in an atom is a Beta variable, unless outliers are in it.
-        noisier |= row_scales(table.Y, table.seen) ** 2 > error * stats.chi2.isf(RATE / M, N) / N
+        # The mean square of a row is that of N normal numbers; the share of a row in an atom is a Beta variable.
+        noisier |= row_scales(table.Y, table.seen) ** 2 > error * chi_square_beyond(RATE / M, N) / N
         squares = np.asarray(solution.mean.F, dtype=float) ** 2
         share = squares / np.maximum(np.sum(squares, axis=0), np.finfo(float).tiny)
-        if not out.any():
-            noisier |= np.any(special.betainc(max(M - 1, 0.5) / 2, 0.5, np.clip(1 - share, 0, 1)) < RATE / (M * N), axis=1)
+        alone = np.any(special.betainc(max(M - 1, 0.5) / 2, 0.5, np.clip(1 - share, 0, 1)) < RATE / (M * N), axis=1)
+        # Outliers anywhere make such atoms too; they are in a few rows only if it is the rows that are noisy.
+        if np.mean(alone) < _FEW and not out[~alone & ~noisier].any():
+            noisier |= alone
     return noisier
 
 

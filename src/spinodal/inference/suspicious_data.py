@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from ..model.model import Model
 
@@ -161,9 +161,9 @@ def _duplicates(table: Table) -> tuple[list[str], Table]:
         return [], table
     copies = np.zeros(table.Y.shape[1], bool)
     copies[[max(pair) for pair in pairs]] = True
-    one = min(pairs, key=max)
+    one, what = min(pairs, key=max), "are copies of others" if len(pairs) > 1 else "is a copy of another"
     sentence = (
-        f"{len(pairs)} of the {copies.size} signals are copies of others, such as {max(one) + 1} of {min(one) + 1}; "
+        f"{len(pairs)} of the {copies.size} signals {what}, such as {max(one) + 1} of {min(one) + 1}; "
         "leave copies out, for they count as new evidence"
     )
     return [sentence], table.without(copies & table.seen)
@@ -222,7 +222,7 @@ def _means(table: Table, N: int) -> tuple[list[str], Table]:
     means = table.Y.sum(axis=1) / counts
     share = float(np.sum(means**2 * counts) / np.sum(counts)) / table.power
     ways = max(1.0, len(counts) * N / (len(counts) + N))
-    chance = stats.chi2.isf(RATE, ways) / ways / float(np.mean(counts))
+    chance = chi_square_beyond(RATE, ways) / ways / float(np.mean(counts))
     if share < max(chance, _MEAN_SHARE):
         return [], table
     sentence = (
@@ -263,6 +263,11 @@ def outliers_in_words(out: np.ndarray, entries: int) -> str:
         f"{count} {what} ({100 * count / entries:.2g}% of all), far beyond the other entries of the same signal; "
         "check, and mark what is wrong as missing (NaN)"
     )
+
+
+def chi_square_beyond(chance: float, number: float) -> float:
+    """What the sum of the squares of so many standard normal numbers exceeds with this probability. (scipy.stats takes long to load.)"""
+    return float(2 * special.gammainccinv(number / 2, chance))
 
 
 def row_scales(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
