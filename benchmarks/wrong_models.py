@@ -28,7 +28,7 @@ def sparse(rng: np.random.Generator, delta: float, atoms: int = N, signals: int 
 
 
 def noisier_rows(rng: np.random.Generator, delta: float) -> np.ndarray:
-    """One row in five has noise of ten times the size."""
+    """Some rows have noise of ten times the size."""
     Y = sparse(rng, delta)
     Y[:: M // 5 + 1] += np.sqrt(99 * delta) * rng.standard_normal(Y[:: M // 5 + 1].shape)
     return Y
