@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -235,6 +236,13 @@ def test_data_from_the_model_raise_no_suspicion() -> None:
     """At most one in a thousand by each check: none in 150, whatever the sizes and the noise."""
     rng = np.random.default_rng(5)
     assert [words for _ in range(150) for words in of_data_alone(rng)] == []
+
+
+@pytest.mark.claims
+def test_the_example_of_the_docstring_is_true() -> None:
+    test = doctest.DocTestParser().get_doctest(vars(sp.Solution)["warnings"].__doc__, {}, "warnings", None, None)
+    assert test.examples
+    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
 
 
 @pytest.mark.claims

@@ -159,8 +159,8 @@ class Solution:
             >>> observed = sp.sample(problem, 20, seed=1).observed
             >>> sp.solve(observed, problem).warnings
             ()
-            >>> print(*sp.solve(observed._replace(Y=observed.Y + 50), problem).warnings)  # doctest: +ELLIPSIS
-            the mean of Y is far from zero (...), but the model is centred; subtract the mean of each row
+            >>> print(sp.solve(observed._replace(Y=observed.Y + 50), problem).warnings[0])
+            the mean of Y is far from zero (row means hold 100% of its power), but the model is centred; subtract the mean of each row
         """
         from .suspicions import suspicions
 

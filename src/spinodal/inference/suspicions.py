@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .solution import Solution
 
 # More entries than this are not looked at: of larger data, signals at equal distances are taken.
-_MOST_ENTRIES = 4_000_000
+_MOST_ENTRIES = 2_000_000
 # Learned densities outside of this range are at an end of what can be learned, and above this one hardly sparse.
 _LOWEST, _HIGHEST, _DENSE = 2e-4, 1 - 2e-4, 0.5
 # A learned noise of this share of the data's power says that all is noise; one below this share, that nothing is.
