@@ -32,7 +32,7 @@ def test_an_iteration_passes_few_modules(walk) -> None:  # type: ignore[no-untyp
 def test_a_command_passes_no_more_modules_than_it_did(walk, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
     passed = walk.of_a_command()
     assert '"status"' in capsys.readouterr().out
-    assert len(passed) <= 37, passed
+    assert len(passed) <= 39, passed  # two of them look for what is suspicious in the data and the fit
     assert {"spinodal.io.read", "spinodal.io.write"} <= set(passed)
 
 

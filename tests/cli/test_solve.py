@@ -193,14 +193,28 @@ def test_a_result_that_can_not_be_trusted_has_an_exit_code_of_its_own(run_cli: R
     assert result["trusted"] is False
     assert result["next_step"] == NEXT_STEP[Status.MAX_ITERATIONS]
     assert "predicted" not in result
-    assert done.err.startswith("spinodal: the result can't be trusted: max_iterations, ")
-    assert done.err.endswith(f"{NEXT_STEP[Status.MAX_ITERATIONS]}\n")
+    *warned, last = done.err.splitlines()
+    assert all(line.startswith("warning: ") for line in warned)
+    assert last.startswith("spinodal: the result can't be trusted: max_iterations, ")
+    assert last.endswith(NEXT_STEP[Status.MAX_ITERATIONS])
     with np.load(tmp_path / "sol.npz") as saved:
         assert np.all(np.isfinite(saved["X_mean"]))
     assert "The theory is not asked" in (tmp_path / "page.html").read_text()
     lenient = run_cli(*words, "--lenient")
     assert lenient.code == 0
     assert lenient.err == done.err
+
+
+def test_suspicious_data_are_warned_of_and_the_exit_code_is_that_of_the_status(run_cli: Run, tmp_path: Path) -> None:
+    solve = ("solve", *PARAMETERS, "--out", "sol.npz", "--json")
+    good = run_cli(*solve, str(write(tmp_path / "good.npz", **ARRAYS)))
+    assert (good.code, json.loads(good.out)["warnings"], good.err) == (0, [], "")
+    copied = np.hstack([ARRAYS["Y"][:, :-1], ARRAYS["Y"][:, :1]])  # the last signal is the first once more
+    done = run_cli(*solve, str(write(tmp_path / "in.npz", Y=copied, F_prime=ARRAYS["F_prime"])))
+    (warning,) = json.loads(done.out)["warnings"]
+    assert done.code == 0
+    assert warning.startswith("1 of the 60 signals is a copy")
+    assert done.err == f"warning: {warning}.\n"
 
 
 class Terminal(io.StringIO):

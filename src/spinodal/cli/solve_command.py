@@ -77,6 +77,8 @@ def solve(
             write_report(solution, page, title=file, truth=measured.truth, method=method, atom_shape=atom_shape)
             result["report"] = str(page)
     _show(result, words.parameters(solution), target, as_json)
+    for warning in result["warnings"]:
+        print(f"warning: {_sentence(warning)}", file=sys.stderr)
     if not result["trusted"]:
         print(
             f"spinodal: the result can't be trusted: {result['status']}, {_sentence(result['reason'])} {result['next_step']}",
@@ -169,6 +171,7 @@ def _result(solution: Solution, method: str) -> dict[str, Any]:
         "observed": float(solution.problem.observed_fraction),
         "parameters": {name: value for name, (value, _) in words.parameters(solution).items()},
         "learned": list(solution.learned),
+        "warnings": list(solution.warnings),
         **({"candidates": [dict(zip(_CANDIDATE, each, strict=True)) for each in candidates]} if candidates else {}),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -154,6 +155,23 @@ class Solution:
         fraction = 1.0 if mask is None else float(np.mean(mask))
         model: Model = self.model
         return Problem.of(model, alpha=M / N, pi=P / N, observed_fraction=fraction)
+
+    @cached_property
+    def warnings(self) -> tuple[Any, ...]:
+        """Signs that the data do not follow the model, each a sentence that says what to do; of a batch, those of each instance.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> observed = sp.sample(problem, 20, seed=1).observed
+            >>> sp.solve(observed, problem).warnings
+            ()
+            >>> print(sp.solve(observed._replace(Y=observed.Y + 50), problem).warnings[0])
+            the mean of Y is far from zero (row means hold 100% of its power), but the model is centred; subtract the mean of each row
+        """
+        from .suspicions import suspicions
+
+        return tuple(self[k].warnings for k in range(len(self.mean.F))) if self.batched else suspicions(self)
 
     def __repr__(self) -> str:
         from ..report.solution import one_line

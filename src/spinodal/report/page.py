@@ -55,6 +55,7 @@ h2 { font-size: 1.15rem; margin-top: 2.2rem; border-top: 1px solid var(--line); 
 .status.hard { border-color: #E69F00; background: var(--hard); }
 .status.impossible { border-color: var(--soft); background: var(--impossible); }
 .status.nothing-to-gain { border-color: var(--soft); background: var(--nothing-to-gain); }
+.warnings { margin-top: 1rem; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid var(--line); }
 td.number, th:nth-child(2) { text-align: right; } td.number { font-variant-numeric: tabular-nums; }
 footer { color: var(--soft); font-size: .9rem; }
@@ -136,7 +137,7 @@ def report_html(
 <p><strong>{escape(words.VERDICT[status])}</strong> {escape(_sentence(str(solution.reason)))}</p>
 <p>Next step: {escape(words.next_step(solution, outcome))}</p>
 </div>
-{"".join(sections)}
+{_warnings(solution)}{"".join(sections)}
 <footer><p>Y = F X/√N + noise. Made by spinodal {__version__}. {escape(figures.CAVEAT)}</p></footer>
 </body>
 </html>
@@ -167,6 +168,15 @@ def write_report(solution: Solution, path: str | Path, **options: Any) -> Path:
 def _sentence(text: str) -> str:
     """With a capital letter and a full stop."""
     return text[:1].upper() + text[1:] + ("" if not text or text.endswith(".") else ".")
+
+
+def _warnings(solution: Solution) -> str:
+    """A box with the signs that the data do not follow the model, if there are any."""
+    if not solution.warnings:
+        return ""
+    items = "".join(f"<li>{escape(_sentence(warning))}</li>\n" for warning in solution.warnings)
+    title = "Something looks wrong with the data or the model."
+    return f'<div class="status bad warnings">\n<p><strong>{title}</strong></p>\n<ul>\n{items}</ul>\n</div>\n'
 
 
 def _number(value: float) -> str:

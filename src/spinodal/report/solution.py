@@ -62,7 +62,7 @@ def one_line(solution: Solution) -> str:
     """The solution in a line: how it ended, its size, and how well it fits."""
     if solution.batched:
         return f"Solution of {_statuses(solution)}; {_size(solution)}"
-    return f"Solution: {ending(solution)}, {_size(solution)}, {fit(solution)}"
+    return f"Solution: {ending(solution)}, {_size(solution)}, {fit(solution)}{_warned(solution)}"
 
 
 def summary(solution: Solution) -> str:
@@ -110,6 +110,7 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
         "free_entropy": float(solution.free_entropy),
         **{name: value for name, (value, _) in parameters(solution).items()},
         "learned": ", ".join(solution.learned),
+        "warnings": "\n".join(solution.warnings),
         **({} if solution.seconds is None else {"seconds": float(solution.seconds)}),
     }
     return xarray.Dataset(arrays, {"row": rows, "atom": np.arange(N), "column": columns}, attributes)
@@ -230,7 +231,14 @@ def _facts(solution: Solution) -> list[tuple[str, str]]:
         *([("runs", compared)] if (compared := runs_in_words(solution)) else []),
         *([("model", ", ".join(used))] if used else []),
         ("fit", f"{fit(solution)}{'; ' if verdict else ''}{verdict}"),
+        *(("warning", warning) for warning in solution.warnings),
     ]
+
+
+def _warned(solution: Solution) -> str:
+    """How many warnings there are, if any."""
+    count = len(solution.warnings)
+    return f"; {count} warning{'s' if count > 1 else ''}" if count else ""
 
 
 def _size(solution: Solution) -> str:

@@ -1,0 +1,313 @@
+"""What looks wrong with the data themselves, before anything is fitted: each suspicion is one sentence that says what to do.
+
+Entries of data drawn from a model are never equal, their row means are small, and given X the entries of a column are independent normal
+numbers. Each check tests one of these; its false-alarm rate on data drawn from the model is below `RATE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from ..model.model import Model
+
+# The share of data sets drawn from the model on which a check may give a false alarm.
+RATE = 1e-4
+# Numbers that programs write where they have no measurement.
+_SENTINELS = (*(sign * (10.0**digits - 1) for digits in range(2, 10) for sign in (1, -1)), -32768.0, 32767.0, 1e10, -1e10)
+# A number is a sentinel only if it is as far from all others as this share of their range.
+_APART = 0.5
+# An index 0, 1, 2, ... of fewer entries could be data.
+_SHORTEST_INDEX = 4
+# A row of so many equal entries is no accident.
+_CONSTANT = 10
+# Ties at the largest (or smallest) entry of a row: so many in a row, and so many altogether, are clipping.
+_TIES, _CLIPPED = 3, 5
+# On a grid of values ties are no surprise; so many times as many at the last value as at the one before are.
+_PILE = 4.0
+# A grid is looked for among so many entries; it has fewer different values than half of them, at multiples of a step up to this error.
+_GRID_ENTRIES, _MULTIPLE = 20_000, 1e-3
+# Rounding matters if it adds more than this share to the noise, and more than this share to the data.
+_OF_NOISE, _OF_POWER = 0.1, 1e-6
+# Row means matter if they hold more than this share of the power.
+_MEAN_SHARE = 0.02
+# Outliers are looked for so many times over, without those already found, which hide others in their column.
+_PEELS = 3
+# A row is far larger than the others from this ratio on.
+_LARGE = 3.0
+# Kurtosis this many standard errors above the normal one shows which side is sparse.
+_SIGMAS = 6.0
+# More than this many rows for each signal, and no more signals than atoms: nothing could be learned unless the rows are the signals.
+_TALL = 2.0
+# Rows named in a sentence, at most.
+_NAMED = 5
+
+
+class Table(NamedTuple):
+    """Y with zeros where an entry is missing, which entries are there, and the names of the rows."""
+
+    Y: np.ndarray
+    seen: np.ndarray
+    names: Sequence[str] | None = None
+
+    @property
+    def power(self) -> float:
+        """The mean square of the entries; 0 where there are none."""
+        return float(np.sum(self.Y**2) / max(np.sum(self.seen), 1))
+
+    def without(self, hidden: np.ndarray) -> Table:
+        """The table with more entries missing."""
+        seen = self.seen & ~hidden
+        return self._replace(Y=np.where(seen, self.Y, 0.0), seen=seen)
+
+    def rows(self, which: Any) -> str:
+        """Rows by name, or counted from 1: "row 3", "rows a, b"."""
+        listed = [str(m + 1) if self.names is None else self.names[m] for m in which]
+        return f"row{'s' if len(listed) > 1 else ''} {', '.join(listed[:_NAMED])}{', ...' if len(listed) > _NAMED else ''}"
+
+
+def of_data(table: Table, model: Model, N: int) -> tuple[list[str], Table]:
+    """Suspicions of the data, the plainest first, and the table without what they explain, which is hidden from the checks that follow."""
+    if table.power == 0:
+        return ["every entry of Y is zero, or as good as zero; check where the data come from"], table
+    found = list(_index(table))
+    told, table = _sentinels(table)
+    found += told
+    if model.noise_variance is None:
+        return found, table  # entries of a channel with few outcomes are equal often, and their mean is not that of F X
+    told, table = _constant_rows(table)
+    found += told
+    step = _step(table)
+    if step is None:
+        told, table = _duplicates(table)
+        found += told
+    found += _clipped(table, model, step is not None)
+    if step is not None:
+        found += _rounded(table, model, step)
+        # Between two steps nothing is known: a random number there undoes the rounding, so that the checks that follow see no grid.
+        between = np.random.default_rng(0).uniform(-step / 2, step / 2, table.Y.shape)
+        table = table._replace(Y=np.where(table.seen, table.Y + between, 0.0))
+    if float(model.prior.X.moments().mean) == 0 and table.power > 0:
+        told, table = _means(table, N)
+        found += told
+    return found, table
+
+
+def _index(table: Table) -> Iterator[str]:
+    for line, seen, words in (
+        (table.Y[0], table.seen[0], "first row of Y is {}, which looks like column numbers; leave that row out"),
+        (table.Y[:, 0], table.seen[:, 0], "first column of Y is {}, which looks like an index; leave that column out"),
+    ):
+        if line.size >= _SHORTEST_INDEX and seen.all() and line[0] in (0, 1) and np.array_equal(line, line[0] + np.arange(line.size)):
+            yield "the " + words.format(", ".join(f"{value:g}" for value in line[:3]) + ", ...")
+
+
+def _sentinels(table: Table) -> tuple[list[str], Table]:
+    found = []
+    for value in _SENTINELS:
+        hidden = (value == table.Y) & table.seen
+        count = int(np.sum(hidden))
+        if count < 2:
+            continue
+        others = table.Y[table.seen & ~hidden]
+        if others.size and (value < others.min() or value > others.max()):
+            gap = min(abs(value - others.min()), abs(value - others.max()))
+            if gap > _APART * (others.max() - others.min()):
+                found.append(f"{count} entries are {value:g}, which looks like a mark for missing entries; write them as NaN")
+                table = table.without(hidden)
+    return found, table
+
+
+def _constant_rows(table: Table) -> tuple[list[str], Table]:
+    low, high = _extremes(table)
+    constant = (low == high) & (table.seen.sum(axis=1) >= _CONSTANT)
+    if not constant.any():
+        return [], table
+    several = np.sum(constant) > 1
+    sentence = f"{table.rows(np.flatnonzero(constant))} of Y never change{'' if several else 's'}; leave out what is constant"
+    return [sentence], table.without(constant[:, None] & table.seen)
+
+
+def _extremes(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest entry of each row."""
+    return np.where(table.seen, table.Y, np.inf).min(axis=1), np.where(table.seen, table.Y, -np.inf).max(axis=1)
+
+
+def _step(table: Table) -> float | None:
+    """The step of the grid that all values are on; None if they are on no grid."""
+    values = table.Y[table.seen]
+    values = values[:: max(1, values.size // _GRID_ENTRIES)]
+    different = np.unique(values)
+    if different.size < 2 or different.size > values.size / 2:
+        return None
+    gaps = np.diff(different)
+    step = float(gaps.min())
+    multiples = gaps / step
+    return step if np.all(np.abs(multiples - np.round(multiples)) < _MULTIPLE) else None
+
+
+def _duplicates(table: Table) -> tuple[list[str], Table]:
+    """Columns that are equal have the same sum with any weights; only neighbours in the order of two such sums are compared."""
+    weights = np.random.default_rng(0).normal(size=(2, len(table.Y)))
+    sums = weights @ table.Y
+    order = np.lexsort(sums)
+    first, second = order[:-1], order[1:]
+    alike = np.all(np.isclose(sums[:, first], sums[:, second], rtol=1e-9, atol=0), axis=0) & (sums[0, first] != 0)
+    pairs = [(a, b) for a, b in zip(first[alike], second[alike], strict=True) if np.array_equal(table.Y[:, a], table.Y[:, b])]
+    if not pairs:
+        return [], table
+    copies = np.zeros(table.Y.shape[1], bool)
+    copies[[max(pair) for pair in pairs]] = True
+    one, what = min(pairs, key=max), "are copies of others" if len(pairs) > 1 else "is a copy of another"
+    sentence = (
+        f"{len(pairs)} of the {copies.size} signals {what}, such as {max(one) + 1} of {min(one) + 1}; "
+        "leave copies out, for they count as new evidence"
+    )
+    return [sentence], table.without(copies & table.seen)
+
+
+def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
+    """Ties at the ends of the rows' ranges. Zeros are natural where the factors, or counts, are nonnegative."""
+    occupied = np.any(table.Y != 0, axis=0)
+    Y, seen = table.Y[:, occupied], table.seen[:, occupied]
+    zero_is_natural = float(model.prior.X.moments().mean) != 0 or (on_grid and np.all(Y >= 0))
+    share, levels = 0.0, []
+    for sign in (1, -1):
+        tied = _at_top(sign * Y, seen, on_grid)
+        if zero_is_natural:
+            tied &= Y != 0
+        if np.sum(tied) >= _CLIPPED:
+            share += float(np.sum(tied) / np.sum(seen))
+            different = np.unique(Y[tied])
+            levels.append(f"{different[0]:.4g}" if different.size == 1 else "a level of its own in each row")
+    if levels:
+        yield (
+            f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(dict.fromkeys(levels))}), "
+            "so the data look clipped; mark these entries as missing (NaN)"
+        )
+
+
+def _at_top(Y: np.ndarray, seen: np.ndarray, on_grid: bool) -> np.ndarray:
+    """Entries that are tied for the largest of their row; on a grid, those that pile up at the largest of all."""
+    if on_grid:
+        values, counts = np.unique(Y[seen], return_counts=True)
+        piled = values.size > 1 and counts[-1] > _PILE * counts[-2]
+        return (values[-1] == Y) & seen & piled
+    top = (np.where(seen, Y, -np.inf).max(axis=1, keepdims=True) == Y) & seen
+    return top & (top.sum(axis=1, keepdims=True) >= _TIES)
+
+
+def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
+    values = table.Y[table.seen]
+    error = step**2 / 12  # the variance of rounding to multiples of the step
+    if np.all(values >= 0) and step == round(step) and np.all(values == np.round(values)):
+        yield (
+            "Y holds counts (whole numbers from zero up), whose noise grows with their size; solve for their square roots, "
+            "with the mean of each row taken off"
+        )
+    elif error > max(_OF_NOISE * float(model.noise_variance), _OF_POWER * table.power):
+        yield (
+            f"Y is rounded to multiples of {step:.3g}, which is not small beside the noise; take the data before they were rounded, "
+            f"or give a noise_variance of at least {error:.2g}"
+        )
+
+
+def _means(table: Table, N: int) -> tuple[list[str], Table]:
+    """The mean of a row has on average 1/P of the row's power; means of rows vary together, in about as many ways as there are atoms
+    or rows."""
+    counts = np.maximum(table.seen.sum(axis=1), 1)
+    means = table.Y.sum(axis=1) / counts
+    share = float(np.sum(means**2 * counts) / np.sum(counts)) / table.power
+    ways = max(1.0, len(counts) * N / (len(counts) + N))
+    chance = chi_square_beyond(RATE, ways) / ways / float(np.mean(counts))
+    if share < max(chance, _MEAN_SHARE):
+        return [], table
+    sentence = (
+        f"the mean of Y is far from zero (row means hold {100 * share:.3g}% of its power), but the model is centred; "
+        "subtract the mean of each row"
+    )
+    return [sentence], table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
+
+
+def outliers(table: Table) -> np.ndarray:
+    """Which entries are far beyond the others of their column, where F is normal.
+
+    Given X the entries of a column are M independent normal numbers, so the share of one in their sum of squares is a Beta variable. Rows
+    far larger than the others are brought to their scale before: that a whole row is large is another matter.
+    """
+    scale = row_scales(table.Y, table.seen)
+    Y = table.Y / np.where(scale > _LARGE, scale, 1.0)[:, None]
+    out, columns = np.zeros(Y.shape, bool), np.arange(Y.shape[1])
+    for _ in range(_PEELS):
+        seen = table.seen & ~out
+        squares = np.where(seen, Y, 0.0) ** 2
+        total, number = squares.sum(axis=0), seen.sum(axis=0)
+        largest = np.argmax(squares, axis=0)
+        share = squares[largest, columns] / np.where(total > 0, total, 1)
+        chance = special.betainc(np.maximum(number - 1, 0.5) / 2, 0.5, np.clip(1 - share, 0, 1))
+        here = (number > 2) & (total > 0) & (chance < RATE / np.sum(table.seen))
+        if not here.any():
+            break
+        out[largest[here], columns[here]] = True
+    return out
+
+
+def outliers_in_words(out: np.ndarray, entries: int) -> str:
+    """The suspicion of these outliers."""
+    count = int(np.sum(out))
+    what = "entry is an outlier" if count == 1 else "entries are outliers"
+    return (
+        f"{count} {what} ({100 * count / entries:.2g}% of all), far beyond the other entries of the same signal; "
+        "check, and mark what is wrong as missing (NaN)"
+    )
+
+
+def chi_square_beyond(chance: float, number: float) -> float:
+    """What the sum of the squares of so many standard normal numbers exceeds with this probability. (scipy.stats takes long to load.)"""
+    return float(2 * special.gammainccinv(number / 2, chance))
+
+
+def row_scales(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """The typical size of each row's entries beside the others of their column, in units of the typical row's; 1 where that is unknown."""
+    size = np.where(seen, np.abs(Y), np.nan)
+    typical = median(size, 0)
+    scale = median(size / np.where(typical > 0, typical, np.nan), 1)
+    known = scale[np.isfinite(scale) & (scale > 0)]
+    return np.where(np.isfinite(scale) & (scale > 0), scale / np.median(known), 1.0) if known.size else np.ones(len(Y))
+
+
+def median(values: np.ndarray, axis: int) -> np.ndarray:
+    """Medians of what is not NaN; NaN where nothing is left."""
+    ordered = np.sort(values, axis=axis)  # NaN comes last
+    number = np.sum(~np.isnan(values), axis=axis, keepdims=True)
+    middle = [np.take_along_axis(ordered, np.maximum(each, 0), axis) for each in ((number - 1) // 2, number // 2 - (number == 0))]
+    return np.squeeze((middle[0] + middle[1]) / 2, axis)
+
+
+def orientation(table: Table, N: int) -> str | None:
+    """Whether the rows look like the signals, where F is normal.
+
+    Sparse codes make the entries of a row, each of another signal, heavier in the tails than normal ones; those of a column are normal.
+    Where it is the other way round, and there are more rows than columns, the rows are the signals.
+    """
+    M, P = table.Y.shape
+    if M <= P:
+        return None
+    across_rows, across_columns = _kurtosis(table, 0), _kurtosis(table, 1)
+    if across_rows > max(_SIGMAS * np.sqrt(24 / M), across_columns) or (M > _TALL * P and P <= N):
+        return (
+            f"Y has {M} rows and only {P} columns, and its rows look like the signals; if each row is a signal, solve for the transpose "
+            "(Y.T, or --transpose on the command line)"
+        )
+    return None
+
+
+def _kurtosis(table: Table, axis: int) -> float:
+    """Mean excess kurtosis of the entries along an axis."""
+    number = np.maximum(table.seen.sum(axis=axis, keepdims=True), 1)
+    apart = np.where(table.seen, table.Y - table.Y.sum(axis=axis, keepdims=True) / number, 0.0)
+    second, fourth = ((apart**power).sum(axis=axis, keepdims=True) / number for power in (2, 4))
+    return float(np.mean(fourth[second > 0] / second[second > 0] ** 2) - 3) if np.any(second > 0) else 0.0
