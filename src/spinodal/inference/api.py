@@ -76,8 +76,8 @@ def solve(
         eta: without a model, the error of F_prime, likewise.
         learn: with a model, names of the parameters to learn: "noise_variance", "density", "slab_mean", "slab_variance", "eta".
         search: what surrounds the solver; `Search()` for AMP.
-        runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote, and
-            other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
+        runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote,
+            and other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
         max_iterations: when to give up a run. Where runs vote, all together may take five times as many.
         tolerance: how little the level may change when the iterations are called settled.
         seed: of what is random; for a batch, perhaps one for each.

@@ -90,7 +90,8 @@ def parse_spec(text: str, *, name: str = "sweep") -> Spec:
     seed = _count(given, "seed", 0, low=0)
     prior = {side: _prior(side, given.get("prior", {}).get(side)) for side in _checked_prior(given)}
     axes, designs = _grid(given["grid"], prior) if "grid" in given else (None, _random(given["random"], prior, seed))
-    options: dict[str, Any] = {"max_iterations": _count(given, "max_iterations", 10_000), "runs": _count(given, "runs", 1) if "runs" in given else None}
+    options: dict[str, Any] = {"max_iterations": _count(given, "max_iterations", 10_000)}
+    options["runs"] = _count(given, "runs", 1) if "runs" in given else None
     options["tolerance"] = _number("tolerance", given.get("tolerance", 3e-4))
     dtype = given.get("dtype", "float64")
     check_choice("dtype", dtype, ("float64", "float32"))

@@ -60,7 +60,8 @@ class Ended(NamedTuple):
         leaves = [jax.tree.leaves(model) for model in found.model]
         arrays = {name: np.asarray(getattr(found, name)) for name in _ARRAYS}
         arrays |= {name: np.array([str(each) for each in getattr(found, name)]) for name in _WORDS}
-        arrays |= {f"{kind}_{name}": np.asarray(value) for kind in ("mean", "variance") for name, value in getattr(found, kind)._asdict().items()}
+        for kind in ("mean", "variance"):
+            arrays |= {f"{kind}_{name}": np.asarray(value) for name, value in getattr(found, kind)._asdict().items()}
         arrays |= {f"model_{k:02d}": np.stack([np.asarray(each[k]) for each in leaves]) for k in range(len(leaves[0]))}
         return arrays | {"trace": np.stack(found.trace), "sound": self.sound, "instances": np.array(self.instances)}
 

@@ -165,7 +165,9 @@ def _settled(elected: Elected) -> bool:
     return elected.best.sound and not elected.agreement.doubtful.size
 
 
-def together(courses: Sequence[Generator[Any, Any, Elected]], explore: Callable[[list[tuple[int, Request]]], list[Member]]) -> list[Elected]:
+def together(
+    courses: Sequence[Generator[list[Request], list[Member], Elected]], explore: Callable[[list[tuple[int, Request]]], list[Member]]
+) -> list[Elected]:
     """Go through the courses of all instances side by side: `explore` makes the runs that all of them ask for next."""
     asked = {k: next(each) for k, each in enumerate(courses)}
     ended: dict[int, Elected] = {}

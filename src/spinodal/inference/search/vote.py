@@ -46,7 +46,7 @@ def counted(runs: Sequence[np.ndarray]) -> Ballot:
     Each cluster holds at most one atom of a run: the nearest to the atom that the cluster grew around. An atom belongs to one cluster.
     """
     units = [unit_atoms(F) for F in runs]
-    M, N = units[0].shape
+    N = units[0].shape[1]
     votes, tightness = np.ones((len(units), N)), np.ones((len(units), N))
     means = np.stack(units)
     for r, own in enumerate(units):
