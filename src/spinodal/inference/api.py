@@ -179,7 +179,7 @@ def solve(
                 solution = made.alone(start if batched or start is None else _lifted(start))
             else:
                 votes = around.vote and around.repair
-                solution = made.compared((MOST_RUNS if votes else 1) if runs is None else runs, votes)
+                solution = made.compared((MOST_RUNS if votes else 1) if runs is None else runs, votes, learn)
     solution = replace(solution, observed=whole, learned=learn)
     solution = solution if batched else solution[0]
     return replace(solution, names=names, seconds=time.perf_counter() - begun)

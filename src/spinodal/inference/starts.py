@@ -15,8 +15,9 @@ from ..model.sampling import Observed
 from ..pair import Pair
 
 AUTO = "auto"
-# Where estimates start: the density, the noise as a share of the data's power, and the error of F'.
-_DENSITY, _NOISE_SHARE, _ETA = 0.1, 0.01, 0.1
+# Where estimates start: the density, the noise as a share of the data's power (without F' and with it), and the error of F'. From scratch
+# the noise must come down from above: from below, too dense codes explain it, and it is never found.
+_DENSITY, _NOISE_SHARE, _WITH_HINT, _ETA = 0.1, 0.3, 0.01, 0.1
 
 
 def automatic(observed: Observed, *, density: Any = None, noise_variance: Any = None, eta: Any = None) -> tuple[Model, tuple[str, ...]]:
@@ -37,13 +38,14 @@ def automatic(observed: Observed, *, density: Any = None, noise_variance: Any = 
             raise InputError(f'{name} must be a number or "auto", but {given!r} was given.')
         return float(given)
 
-    noise = value("noise_variance", noise_variance, _NOISE_SHARE * power)
+    share = _NOISE_SHARE if observed.F_prime is None else _WITH_HINT
+    noise = value("noise_variance", noise_variance, share * power)
     rho = value("density", density, _DENSITY)
     check_nonnegative("noise_variance", noise)
     check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
     slab = 1.0
     if "density" in learn:
-        slab = power / rho
+        slab = max(power - noise, _WITH_HINT * power) / rho
         learn.append("slab_variance")
     if observed.F_prime is None:
         if eta not in (None, np.inf) and eta != AUTO:

@@ -17,13 +17,24 @@ from ..pair import Pair
 _ROUNDING = 1e4
 
 
+class Data(NamedTuple):
+    """What is observed, with some entries held out: they are not in the mask, and say how well they are predicted. None but zeros: nothing
+    is held out now, but was when the parameters were learned."""
+
+    Y: Any
+    F_prime: Any
+    mask: Any
+    held: Any
+
+
 class Task(NamedTuple):
     """Y (0 where unobserved), the mask (None when all is observed), and what is assumed of them.
 
     `given` is what was observed of F beforehand (F'), `start` what that and the prior say of F. `temperature` is variance added to the
     channel's input, to melt a wrong state. `power` is that of z = F X/sqrt(N), as the data have it. `centre` holds the prior means that are
     taken off before messages are passed (`means`), None for zero. `rows` are the fractions of the rows of Y that are observed, where Y is
-    a block of the signals; else they follow from the mask.
+    a block of the signals; else they follow from the mask. `held` marks entries that are held out to learn the noise from (None: nobody
+    holds any).
     """
 
     Y: Any
@@ -38,6 +49,7 @@ class Task(NamedTuple):
     rounding: Any
     centre: Pair[Any]
     rows: Any = None
+    held: Any = None
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -90,16 +102,19 @@ def centred(values: Any, mean: Any) -> Any:
     return values if mean is None else values - mean
 
 
-def make_task(observed: Observed, model: Model, N: int, dtype: Any, centre: Pair[bool]) -> Task:
+def make_task(observed: Observed | Data, model: Model, N: int, dtype: Any, centre: Pair[bool]) -> Task:
     """Prepare an instance; `centre` says which prior means are taken off."""
     Y = jnp.asarray(observed.Y, dtype)
-    mask = None if observed.mask is None else jnp.asarray(observed.mask, dtype)
-    if mask is not None:
-        Y = jnp.where(mask > 0, Y, 0)
+    mask = known = None if observed.mask is None else jnp.asarray(observed.mask, dtype)
+    held = jnp.asarray(observed.held, dtype) if isinstance(observed, Data) else None
+    if held is not None:
+        known = mask + held
+    if known is not None:
+        Y = jnp.where(known > 0, Y, 0)
     prior, knowledge = model.prior, model.knowledge
     given = None if observed.F_prime is None else jnp.asarray(observed.F_prime, dtype)
     expected = prior.F.second_moment() * prior.X.second_moment()
-    share = 1.0 if mask is None else jnp.mean(mask)
+    share = 1.0 if known is None else jnp.mean(known)
     power = jnp.asarray(model.channel.input_power(jnp.mean(Y**2) / share, expected), dtype)
     rounding = _ROUNDING * jnp.finfo(dtype).eps ** 2 * jnp.maximum(power, expected)
     means = Pair(*(jnp.asarray(p.moments().mean, dtype) if wanted else None for p, wanted in zip(prior, centre, strict=True)))
@@ -115,6 +130,7 @@ def make_task(observed: Observed, model: Model, N: int, dtype: Any, centre: Pair
         temperature=jnp.zeros((), dtype),
         rounding=rounding.astype(dtype),
         centre=means,
+        held=held,
     )
 
 

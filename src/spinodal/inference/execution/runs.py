@@ -15,15 +15,24 @@ from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
 from ..search.population import Elected, Member, Request, course, together, verdict
-from ..search.vote import VARIANCE, start_from
+from ..search.vote import Trust, start_from
 from ..solution import Solution, Status, Trace
 from ..solvers.base import Estimate
+from ..task import Data
 from .batch import Plan, random_keys
 from .checkpoint import Checkpoint, Ended
 from .group import Outcome, Wishes, solve_group, widths
 from .machine import OneDevice
 
+# Entries held out to learn the noise from: so many, but not less or more than these shares of all, and none at all of too few. 4000 tell
+# a variance to 2%.
+_HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 300
 _PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
+
+
+def held_share(mask: np.ndarray) -> float:
+    """Which share of the observed entries is held out."""
+    return float(np.clip(_HELD / max(1, np.sum(mask)), _LEAST_HELD, _MOST_HELD))
 
 
 class Job(NamedTuple):
@@ -53,8 +62,25 @@ class Runs:
         self.observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(self.dtype, copy=False), observed)
         self.models = [models[0]] * self.size if len(models) == 1 else list(models)
         self.from_scratch = observed.F_prime is None
+        self.holds = False
         self.widest: int | None = None
         self.iterations = 0  # of all groups so far
+
+    def _data(self, jobs: list[Job], holds: bool) -> Any:
+        """The data of some runs: with `holds`, those that search are denied some entries, which tell them how large the noise is."""
+        places = [job.instance for job in jobs]
+        observed = jax.tree.map(lambda value: value[places], self.observed)
+        if not holds:
+            return observed
+        Y, F_prime, mask = observed
+        mask = np.ones(Y.shape, bool) if mask is None else mask
+        held = np.zeros(Y.shape, bool)
+        for k, job in enumerate(jobs):
+            if job.start is None or job.start.X is None:
+                seed = self.seeds[job.instance if len(self.seeds) > 1 else 0]
+                random = np.random.default_rng([seed, job.instance])  # the same entries in all runs, whose free entropies are compared
+                held[k] = mask[k] & (random.random(Y.shape[1:]) < held_share(mask[k]))
+        return Data(Y, F_prime, mask & ~held, held)
 
     def alone(self, start: Solution | None) -> Solution:
         """One run of every instance, from its own start or a given one."""
@@ -64,8 +90,10 @@ class Runs:
             found = [_going_on(each, Status(start.status[k])) for k, each in enumerate(found)]
         return joined(found)
 
-    def compared(self, runs: int, votes: bool) -> Solution:
+    def compared(self, runs: int, votes: bool, learn: tuple[str, ...]) -> Solution:
         """The best of several runs of every instance, with what the others say of it."""
+        enough = self.observed.Y[0].size * _MOST_HELD >= _FEWEST_HELD
+        self.holds = votes and "noise_variance" in learn and enough
         random = [np.random.default_rng([self.seeds[k if len(self.seeds) > 1 else 0], k]) for k in range(self.size)]
         made = [0] * self.size
 
@@ -77,7 +105,7 @@ class Runs:
                 jobs = []
                 for i in places:
                     k, request = asked[i]
-                    start = None if request.told is None else self._told(request.told, random[k])
+                    start = None if request.told is None else self._told(request.told, request.trust, random[k])
                     jobs.append(Job(k, made[k], start, request.model))
                     made[k] += 1
                 wishes = self.wishes._replace(max_iterations=kind[1], explores=votes)
@@ -94,12 +122,12 @@ class Runs:
             best = [_with_its_way(end, found) for end, found in zip(ends, best, strict=True)]
         return joined([_judged(found, each) for found, each in zip(best, elected, strict=True)])
 
-    def _told(self, atoms: np.ndarray, random: np.random.Generator) -> Estimate:
+    def _told(self, atoms: np.ndarray, trust: Trust, random: np.random.Generator) -> Estimate:
         """A start from these unit atoms, in the units of the prior of F."""
         prior = self.models[0].prior.F.moments()
-        mean, spread = float(prior.mean), float(prior.variance) ** 0.5
-        F = mean + spread * start_from(atoms, self.plan.N, random)
-        return Estimate(Moments(F.astype(self.dtype), np.full(F.shape, VARIANCE * spread**2, self.dtype)))
+        mean, variance = start_from(atoms, self.plan.N, trust, random)
+        spread = float(prior.variance)
+        return Estimate(Moments((float(prior.mean) + spread**0.5 * mean).astype(self.dtype), (spread * variance).astype(self.dtype)))
 
     def make(self, jobs: list[Job], wishes: Wishes) -> list[tuple[Solution, bool]]:
         """Each run as a solution, and whether it looks sound by itself. Jobs are all of a kind."""
@@ -118,8 +146,7 @@ class Runs:
         return answers
 
     def _group(self, jobs: list[Job], wishes: Wishes) -> Ended:
-        places = [job.instance for job in jobs]
-        observed = jax.tree.map(lambda value: value[places], self.observed)
+        observed = self._data(jobs, self.holds)
         model = stacked([job.model or self.models[job.instance] for job in jobs], self.dtype)
         keys = random_keys(self.seeds, self.size, [(job.instance, job.number) for job in jobs])
         starts = [job.start for job in jobs]
@@ -135,7 +162,7 @@ class Runs:
             start,
         )
         sound = ~outcome.lost & (outcome.conclusion.settled if outcome.verdict is None else ~outcome.verdict.trouble)
-        return Ended(_solution(outcome, self.from_scratch), np.asarray(sound), tuple(places))
+        return Ended(_solution(outcome, self.from_scratch), np.asarray(sound), tuple(job.instance for job in jobs))
 
     def _counting(self, wishes: Wishes) -> Wishes:
         """Those who are told or watch hear of the iterations of all runs, one after another."""

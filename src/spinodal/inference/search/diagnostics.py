@@ -127,12 +127,23 @@ def _yields(found: Estimate) -> Any:
     return (use[:, None] < use) | ((use[:, None] == use) & (order[:, None] > order))
 
 
+def residuals(task: Task, found: Estimate) -> Any:
+    """Y less what F X/sqrt(N) says of it, also where Y was not seen."""
+    F, X = centred(found.F.mean, task.centre.F), centred(found.X.mean, task.centre.X)
+    Y = without_offsets(found.offset, task.Y) if task.removes_means else task.Y
+    return Y - F @ X / jnp.asarray(task.sizes[1] ** 0.5, task.Y.dtype)
+
+
+def settled_signals(found: Estimate) -> Any:
+    """Which signals are explained about as well as the better ones."""
+    return found.square <= _UNSETTLED * quantile(found.square, 0.25)
+
+
 def unsettled_signals(task: Task, found: Estimate) -> tuple[Any, Any]:
     """How many signals have not settled, and the correlations of their residuals, over those of random directions."""
-    M, N, _ = task.sizes
-    unsettled = found.square > _UNSETTLED * quantile(found.square, 0.25)
-    F, X = centred(found.F.mean, task.centre.F), centred(found.X.mean, task.centre.X)
-    left = (without_offsets(found.offset, task.Y) if task.removes_means else task.Y) - F @ X / jnp.asarray(N**0.5, task.Y.dtype)
+    M = task.sizes[0]
+    unsettled = ~settled_signals(found)
+    left = residuals(task, found)
     left = jnp.where(jnp.isfinite(left), task.seen(left), 0)
     size = jnp.sqrt(jnp.sum(left**2, axis=0))
     unit = left * (unsettled / jnp.where(size > 0, size, 1))

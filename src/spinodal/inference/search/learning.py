@@ -1,8 +1,9 @@
 """Parameters learned on the way: the noise variance, density, mean and variance of the slab of X, and eta (expectation maximisation).
 
 The density is the expected share of nonzeros, the slab's mean and variance are those of the expected nonzeros. The noise is moved until
-the measured residuals of the typical signal have the size the model says they should: in the regimes of interest all variances are
-proportional to it, and the usual EM step would hardly move.
+the measured residuals have the size the model says they should: in the regimes of interest all variances are proportional to it, and the
+usual EM step would hardly move. Residuals of entries that were fitted can't tell noise from what too dense codes explain by chance, so
+where nothing is known of F they are those of entries held out; with F', and at the end, those of the typical signal.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from ...model.priors import Moments
 from ...pair import Pair
 from ..loop import History, Tolerance, median
 from ..messages.update import COUNT_EVERY
-from ..solvers.base import Solver, Wrapper, model_of
+from ..solvers.base import Estimate, Measured, Solver, Wrapper, model_of
 from ..task import Task
 from .annealing import too_hot_to_learn
+from .diagnostics import residuals
 
 # Names of what can be learned, and of the parameters of the prior of X that they are.
 LEARNABLE = ("noise_variance", "density", "slab_mean", "slab_variance", "eta")
@@ -32,18 +34,25 @@ _FASTEST = {"noise_variance": 2.0, "density": 1.2, "slab_variance": 1.2, "eta": 
 _LEAST = 1e-4
 # Most power that signals can be learned to have, in units of the data's.
 _LOUDEST = 10.0
+# Squared residuals of entries held out may be this many times what the model says; beyond, codes explain noise.
+_OVERFIT = 1.2
+# The median of the square of a standard normal number.
+_MEDIAN = 0.4549
+# Where entries were held out before, the noise stays within this factor of what they said.
+_BAND = 1.2
 # Learned parameters may still move by this many tolerances a step: hard signals that never settle keep them moving a little.
 _RESTLESS = 30
 
 
 class Learned(NamedTuple):
-    """The solver's state, the parameters learned so far, by name, the largest relative change of one in the last step, and the number of
-    iterations since X was last forgotten."""
+    """The solver's state, the parameters learned so far, by name, the largest relative change of one in the last step, the number of
+    iterations since X was last forgotten, and the parameters at the start."""
 
     inner: Any
     values: dict[str, Any]
     drift: Any
     age: Any
+    first: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Learning(Wrapper):
 
     def init(self, task: Task, key: Any, start: Any = None) -> Learned:
         values = {name: jnp.asarray(value, task.Y.dtype) for name, value in parameters(model_of(task)).items() if name in self.names}
-        return Learned(self.inner.init(task, key, start), values, jnp.asarray(jnp.inf, task.Y.dtype), jnp.asarray(0))
+        return Learned(self.inner.init(task, key, start), values, jnp.asarray(jnp.inf, task.Y.dtype), jnp.asarray(0), values)
 
     def inside(self, task: Task, state: Learned) -> Task:
         model = with_parameters(model_of(task), state.values)
@@ -70,7 +79,7 @@ class Learning(Wrapper):
         inner = self.inner.step(inside, state.inner)
         ready = (state.age % COUNT_EVERY == 0) & ~too_hot_to_learn(inside, self.inner.measure(inside, inner).level)
         values, drift = jax.lax.cond(ready, lambda: _better(inside, self.inner, inner, state), lambda: (state.values, state.drift))
-        return Learned(inner, values, drift, state.age + 1)
+        return Learned(inner, values, drift, state.age + 1, state.first)
 
     def restart(self, task: Task, state: Learned, F: Moments, slow: Any) -> Learned:
         return super().restart(task, state, F, slow)._replace(age=jnp.zeros_like(state.age))
@@ -100,16 +109,31 @@ def with_parameters(model: Model, values: dict[str, Any]) -> Model:
     return Model(Pair(*prior), channel, knowledge)
 
 
+def noise_ratio(task: Task, measured: Measured, found: Estimate) -> Any:
+    """How large squared residuals are, over what the model says: of entries held out, else of the typical signal's entries, each predicted
+    from the others."""
+    # The median of a chi-square mean of M terms is 1 - 2/(3 M).
+    typical = median(measured.square / measured.level) / (1 - 2 / (3 * task.sizes[0] * jnp.mean(task.seen_by_signal) + 2))
+    if task.held is None:
+        return typical
+    squares = jnp.where(task.held > 0, residuals(task, found) ** 2 / measured.level, jnp.inf)
+    middle = (jnp.sum(task.held) / 2).astype(int)
+    apart = jnp.sort(squares.ravel())[middle] / _MEDIAN
+    return jnp.where(jnp.any(task.held > 0), jnp.maximum(typical, apart / _OVERFIT), typical)
+
+
 def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dict[str, Any], Any]:
     """Better values after an iteration that counted nonzeros at a low temperature; and how far they moved, relatively, at most."""
-    M, N, P = task.sizes
+    _, N, P = task.sizes
     measured, estimate = solver.measure(task, inner), solver.estimate(task, inner)
     old, new = state.values, {}
     nonzeros = jnp.maximum(jnp.sum(estimate.nonzeros), 1)
     if "noise_variance" in old:
-        # The median of a chi-square mean of M terms is 1 - 2/(3 M).
-        ratio = median(measured.square / measured.level) / (1 - 2 / (3 * M * jnp.mean(task.seen_by_signal) + 2))
-        new["noise_variance"] = jnp.clip(old["noise_variance"] * ratio, task.rounding, task.power)
+        noise = old["noise_variance"] * noise_ratio(task, measured, estimate)
+        if task.held is not None:
+            first = state.first["noise_variance"]
+            noise = jnp.where(jnp.any(task.held > 0), noise, jnp.clip(noise, first / _BAND, first * _BAND))
+        new["noise_variance"] = jnp.clip(noise, task.rounding, task.power)
     if "density" in old:
         new["density"] = jnp.clip(nonzeros / (N * P), _LEAST, 1 - _LEAST)
     mean = parameters(model_of(task)).get("slab_mean", 0.0)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..solution import Status
-from .vote import SAME, best_match, counted, unit_atoms
+from .vote import GIVEN, SAME, VOTED, Trust, best_match, counted, unit_atoms
 
 # Runs from starts of their own: so many at a time. Rounds of runs that start from the vote, and runs in each.
 _AT_A_TIME, _ROUNDS, _VOTED = 2, 4, 6
@@ -36,12 +36,13 @@ _NAMED = 5
 
 
 class Request(NamedTuple):
-    """A run to be made: unit atoms to start from (None: from a start of its own), the model to start with (None: the given one), and the
-    most iterations."""
+    """A run to be made: unit atoms to start from (None: from a start of its own), the model to start with (None: the given one), the most
+    iterations, and how far the atoms are to be trusted."""
 
     told: np.ndarray | None
     model: Any
     limit: int
+    trust: Trust = VOTED
 
 
 class Member(NamedTuple):
@@ -153,7 +154,7 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
         if doubtful.size and elected.best.sound:
             at_once = int(np.ceil(doubtful.size / max(1.0, _LEFT_OUT * N)))
             parts = [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)][:_TESTS]
-            members += yield [ask._replace(told=np.delete(elected.best.atoms, part, axis=1)) for part in parts]
+            members += yield [ask._replace(told=np.delete(elected.best.atoms, part, axis=1), trust=GIVEN) for part in parts]
             elected = elect(members)
         in_vain = 0 if elected.best.free_entropy - before > _GAIN / N else in_vain + 1
         if _settled(elected) or in_vain == _PATIENCE:

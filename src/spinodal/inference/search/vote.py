@@ -13,8 +13,20 @@ import numpy as np
 
 # Two runs have the same atom if the cosine of theirs is above this: half of its power is the same.
 SAME = 0.7
-# Of an atom that a run starts from, this share of the power is the vote's, the rest is random; its variance is this share of the prior's.
-TOLD, VARIANCE = 0.7, 0.5
+# The variance of an atom that a run starts from at random, as a share of the prior's.
+VARIANCE = 0.5
+
+
+class Trust(NamedTuple):
+    """How far a run relies on atoms that it is told of: which share of their power is taken over, the rest being random, and with which
+    variance, as a share of the prior's."""
+
+    power: float
+    variance: float
+
+
+# Atoms that runs agree on may still be half wrong, and must be able to turn; those around an atom that is tested should stay.
+VOTED, GIVEN = Trust(0.7, 0.5), Trust(1.0, 0.1)
 
 
 class Ballot(NamedTuple):
@@ -69,9 +81,10 @@ def counted(runs: Sequence[np.ndarray]) -> Ballot:
     return Ballot(unit_atoms(clusters), votes.ravel()[chosen], tightness.ravel()[chosen])
 
 
-def start_from(atoms: np.ndarray, N: int, random: np.random.Generator) -> np.ndarray:
-    """Entries of F to start from, of unit variance: these unit atoms made uncertain, and random ones for the rest of N."""
+def start_from(atoms: np.ndarray, N: int, trust: Trust, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of the entries of F to start from, of unit power: these unit atoms, and random ones for the rest of N."""
     M, told = atoms.shape
-    F = random.standard_normal((M, N))
-    F[:, :told] = np.sqrt(TOLD * M) * atoms + np.sqrt(1 - TOLD) * F[:, :told]
-    return F
+    mean, variance = random.standard_normal((M, N)), np.full((M, N), VARIANCE)
+    mean[:, :told] = np.sqrt(trust.power * M) * atoms + np.sqrt(1 - trust.power) * mean[:, :told]
+    variance[:, :told] = trust.variance
+    return mean, variance
