@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -95,6 +95,7 @@ class Solution:
         names: labels of the rows and columns of Y, if there were any.
         seconds: how long it took.
         reproducibility: of each atom the share of runs that found it by themselves, this one apart; None where there was one run.
+        ranges: the smallest and largest value of each learned parameter in the runs that look sound; of a batch, for each.
         runs: how many runs from different starts there were; of a batch, for each.
         candidates: where several numbers of atoms were tried, each with its log evidence in nats per entry of Y, status and iterations.
 
@@ -123,6 +124,7 @@ class Solution:
     candidates: tuple[tuple[int, float, Status, int], ...] = ()
     reproducibility: Any = None
     runs: Any = 1
+    ranges: Any = field(default_factory=dict)
 
     @property
     def batched(self) -> bool:
@@ -134,11 +136,12 @@ class Solution:
         pick: dict[str, Any] = {name: Pair(*(value[k] for value in getattr(self, name))) for name in ("mean", "variance")}
         length = int(self.iterations[k])
         observed = None if self.observed is None else Observed(*(None if value is None else value[k] for value in self.observed))
-        model = self.model[k] if isinstance(self.model, (list, tuple)) else self.model
+        model, ranges = (value[k] if isinstance(value, (list, tuple)) else value for value in (self.model, self.ranges))
         scalars = {name: getattr(self, name)[k] for name in ("status", "reason", "iterations", "residual", "free_entropy")}
         if self.reproducibility is not None:
             scalars |= {"reproducibility": self.reproducibility[k], "runs": int(self.runs[k])}
-        return replace(self, **pick, **scalars, trace=Trace(*(v[k][:length] for v in self.trace)), observed=observed, model=model)
+        trace = Trace(*(values[k][:length] for values in self.trace))
+        return replace(self, **pick, **scalars, trace=trace, observed=observed, model=model, ranges=ranges)
 
     @property
     def problem(self) -> Problem:

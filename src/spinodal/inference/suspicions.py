@@ -91,12 +91,18 @@ def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept:
             )
         if out[~noisier].any():
             yield outliers_in_words(out, entries)
-        if str(solution.status) != "diverged":
-            yield from _evidence(solution, model, power)
+        if str(solution.status) != "diverged" and is_noise(solution, *_seen(solution)):
+            yield "the fit explains Y no better than noise alone would, so nothing was learned; more signals, or less noise, are needed"
         if str(solution.status) == "converged" and left.share > _ROUNDING:
             yield from _misfit(solution, left)
     yield from _parameters(solution, model, power)
     yield from _drift(np.asarray(solution.mean.X)[:, kept], np.asarray(solution.variance.X)[:, kept])
+
+
+def _seen(solution: Solution) -> tuple[np.ndarray, np.ndarray | None]:
+    """Y with zeros where it was not observed, and the mask."""
+    assert solution.observed is not None
+    return np.nan_to_num(np.asarray(solution.observed.Y)), solution.observed.mask
 
 
 class _Left(NamedTuple):
@@ -177,14 +183,16 @@ def _noisier_rows(solution: Solution, model: Model, table: Table, left: _Left, o
     return noisier
 
 
-def _evidence(solution: Solution, model: Model, power: float) -> Iterator[str]:
-    """The log evidence per entry of Y, against that of Gaussian noise with the power of the data."""
+def is_noise(solution: Solution, Y: np.ndarray, mask: np.ndarray | None) -> bool:
+    """Whether the evidence is below that of Gaussian noise with the power of the data."""
+    noise = solution.model.noise_variance
+    if noise is None or float(noise) <= 0 or not np.isfinite(float(solution.free_entropy)):
+        return False
     (_, N), P = np.shape(solution.mean.F), np.shape(solution.mean.X)[1]
-    mask = solution.observed.mask  # type: ignore[union-attr]
-    entries = np.shape(solution.mean.F)[0] * P if mask is None else int(np.sum(mask))
-    evidence = float(solution.free_entropy) * N * P / entries
-    if np.isfinite(evidence) and float(model.noise_variance) > 0 and evidence < -(1 + np.log(power)) / 2:
-        yield "the fit explains Y no better than noise alone would, so nothing was learned; more signals, or less noise, are needed"
+    seen = Y if mask is None else Y[np.asarray(mask, bool)]
+    power = float(np.mean(np.square(seen, dtype=float)))
+    evidence = float(solution.free_entropy) * N * P / seen.size
+    return bool(power > 0 and evidence < -(1 + np.log(power)) / 2)
 
 
 def _misfit(solution: Solution, left: _Left) -> Iterator[str]:

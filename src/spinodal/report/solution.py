@@ -138,8 +138,18 @@ def parameters(solution: Solution) -> dict[str, tuple[float, str]]:
             value = getattr(prior, name, None)
             if f"slab_{name}" in solution.learned or value not in (None, default):
                 values[f"slab_{name}"] = value
+    return {name: (float(value), _origin(solution, name)) for name, value in values.items() if value is not None}
+
+
+def _origin(solution: Solution, name: str) -> str:
+    """Whether a parameter was given or learned and, where runs were compared, how far they agree on it."""
+    if name not in solution.learned:
+        return "given"
     learned = "learned" if status(solution).trusted else "learned, not to be relied on"
-    return {name: (float(value), learned if name in solution.learned else "given") for name, value in values.items() if value is not None}
+    if name not in solution.ranges:
+        return learned
+    low, high = solution.ranges[name]
+    return f"{learned}; {low:.3g} to {high:.3g} in the runs compared"
 
 
 def ending(solution: Solution) -> str:

@@ -14,10 +14,12 @@ from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
+from ..search.learning import parameters
 from ..search.population import Elected, Member, Request, course, together, verdict
 from ..search.vote import Trust, start_from
 from ..solution import Solution, Status, Trace
 from ..solvers.base import Estimate
+from ..suspicions import is_noise
 from ..task import Data
 from .batch import Plan, random_keys
 from .checkpoint import Checkpoint, Ended
@@ -120,7 +122,15 @@ class Runs:
             jobs = [Job(k, made[k], _estimate(found, None, self.dtype), found.model) for k, found in enumerate(best)]
             ends = [found for found, _ in self.make(jobs, self.wishes._replace(strong=True))]
             best = [_with_its_way(end, found) for end, found in zip(ends, best, strict=True)]
-        return joined([_judged(found, each) for found, each in zip(best, elected, strict=True)])
+        judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
+        return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
+
+    def _against_noise(self, k: int, found: Solution) -> Solution:
+        """Atoms that all runs find can still be those of a few odd signals in noise."""
+        mask = None if self.observed.mask is None else self.observed.mask[k]
+        if found.status is not Status.CONVERGED or not is_noise(found, self.observed.Y[k], mask):
+            return found
+        return replace(found, status=Status.DEGENERATE, reason="nothing was learned: noise alone would explain Y as well")
 
     def _told(self, atoms: np.ndarray, trust: Trust, random: np.random.Generator) -> Estimate:
         """A start from these unit atoms, in the units of the prior of F."""
@@ -221,10 +231,15 @@ def _with_its_way(end: Solution, way: Solution) -> Solution:
     return replace(end, trace=trace, iterations=way.iterations + end.iterations)
 
 
-def _judged(found: Solution, elected: Elected) -> Solution:
+def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Solution:
     status, reason = verdict(Status(found.status), str(found.reason), elected)
     share = elected.agreement.reproducibility
-    return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs)
+    models = (found.model, *elected.models)
+    ranges = {}
+    for name in learn if elected.runs > 1 else ():
+        values = [float(parameters(model)[name]) for model in models]
+        ranges[name] = min(values), max(values)
+    return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs, ranges=ranges)
 
 
 def joined(parts: list[Solution]) -> Solution:
@@ -249,4 +264,5 @@ def joined(parts: list[Solution]) -> Solution:
     }
     if parts[0].reproducibility is not None:
         arrays |= {name: np.stack([getattr(part, name) for part in parts]) for name in ("reproducibility", "runs")}
-    return replace(parts[0], **arrays, **pairs, trace=trace, model=[part.model for part in parts])
+    lists: dict[str, Any] = {name: [getattr(part, name) for part in parts] for name in ("model", "ranges")}
+    return replace(parts[0], **arrays, **pairs, trace=trace, **lists)

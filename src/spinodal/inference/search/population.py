@@ -94,11 +94,12 @@ class Agreement(NamedTuple):
 
 
 class Elected(NamedTuple):
-    """The best run, how far others agree with it, and how many runs there were."""
+    """The best run, how far others agree with it, how many runs there were, and the models of those that look sound."""
 
     best: Member
     agreement: Agreement
     runs: int
+    models: tuple[Any, ...] = ()
 
 
 def elect(members: Sequence[Member]) -> Elected:
@@ -117,7 +118,8 @@ def elect(members: Sequence[Member]) -> Elected:
         if other.told is not None:
             tested += counts
             passed += untold & again
-    return Elected(best, Agreement(chances, times, tested, passed), len(members))
+    sound = tuple(member.found.model for member in members if member.sound)
+    return Elected(best, Agreement(chances, times, tested, passed), len(members), sound)
 
 
 def has(run: Member, other: Member) -> np.ndarray:
