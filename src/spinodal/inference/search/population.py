@@ -19,8 +19,8 @@ from .vote import GIVEN, SAME, VOTED, Trust, best_match, counted, unit_atoms
 _AT_A_TIME, _ROUNDS, _VOTED = 2, 4, 6
 # The first runs may take so many iterations, and later ones, which matter less one by one, so many.
 _LONG, _SHORT = 4000, 1500
-# Two estimates of an atom are the same if their squared sine is below this share of the sum of their relative variances.
-_CLOSE = 0.5
+# Two estimates of an atom are the same if their squared sine is below this many times the sum of their relative variances.
+_CLOSE = 1.0
 # An atom is confirmed if at least this share of the runs from starts of their own found it, and one did; or this share of the runs that
 # were told of the other atoms, and so many did.
 _SHARE, _PASSED = 0.5, 2
