@@ -8,6 +8,7 @@ wrong atom from a right one; that a run which was not told of it finds it again 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,11 @@ class Member(NamedTuple):
         power = np.maximum(np.sum(mean**2, axis=0), np.finfo(float).tiny)
         entropy = float(found.free_entropy)
         return cls(unit_atoms(mean), np.sum(variance, axis=0) / power, told, sound, entropy if np.isfinite(entropy) else -np.inf, found)
+
+    def without_signals(self) -> Member:
+        """The same without X, which is large, and wanted of the best run only."""
+        mean, variance = (pair._replace(X=None) for pair in (self.found.mean, self.found.variance))
+        return self._replace(found=replace(self.found, mean=mean, variance=variance))
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -138,7 +144,7 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
     while len(members) < runs:
         limit = min(_LONG if not members else _SHORT, max_iterations) if votes else max_iterations
         members += yield [Request(None, None, limit)] * (min(_AT_A_TIME, runs - len(members)) if votes else runs)
-        elected = elect(members)
+        elected, members = _with_the_rest(members)
         if votes and _settled(elected):
             return elected
     assert elected is not None
@@ -151,17 +157,23 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
         ballot, N = counted([member.atoms for member in pool]), elected.best.atoms.shape[1]
         ask = Request(ballot.atoms[:, :N], elected.best.found.model, min(_SHORT, max_iterations))
         members += yield [ask] * _VOTED
-        elected = elect(members)
+        elected, members = _with_the_rest(members)
         doubtful = elected.agreement.doubtful
         if doubtful.size and elected.best.sound:
             at_once = int(np.ceil(doubtful.size / max(1.0, _LEFT_OUT * N)))
             parts = [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)][:_TESTS]
             members += yield [ask._replace(told=np.delete(elected.best.atoms, part, axis=1), trust=GIVEN) for part in parts]
-            elected = elect(members)
+            elected, members = _with_the_rest(members)
         in_vain = 0 if elected.best.free_entropy - before > _GAIN / N else in_vain + 1
         if _settled(elected) or in_vain == _PATIENCE:
             break
     return elected
+
+
+def _with_the_rest(members: list[Member]) -> tuple[Elected, list[Member]]:
+    """The best run and, of all the others, what the next election needs."""
+    elected = elect(members)
+    return elected, [member if member is elected.best else member.without_signals() for member in members]
 
 
 def _settled(elected: Elected) -> bool:
