@@ -102,15 +102,42 @@ def keep(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer.writerows({name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()} for row in rows)
 
 
+def table(path: Path) -> str:
+    """The cells of a file as a table in Markdown: right results called converged of all right ones, wrong ones likewise, and errors."""
+    rows = list(csv.DictReader(path.open()))
+    lines = ["| N, M, P, ρ | " + " | ".join(f"{snr:g} dB" for snr in SNR) + " |", "|---" * (1 + len(SNR)) + "|"]
+    for shape in SHAPES:
+        cells = []
+        for snr in SNR:
+            here = [row for row in rows if (int(row["N"]), int(row["M"]), int(row["P"])) == shape[:3] and float(row["snr"]) == snr]
+            if not here:
+                cells.append("")
+                continue
+            wrong = [row for row in here if int(row["missing"])]
+            right = [row for row in here if not int(row["missing"])]
+            trusted = [sum(row["status"] == "converged" for row in some) for some in (right, wrong)]
+            ratio = np.mean([float(row["error"]) / float(row["informed"]) for row in here])
+            cells.append(f"{ratio:.2f}; {trusted[0]} of {len(right)}" + (f"; {trusted[1]} of {len(wrong)}" if wrong else ""))
+        if any(cells):
+            N, M, P, rho = shape
+            lines.append(f"| {N}, {M}, {P}, {rho:g} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks noise", description=__doc__)
     parser.add_argument("--shapes", type=int, nargs="+", default=range(4), choices=range(len(SHAPES)), help="which of the six")
     parser.add_argument("--snr", type=float, nargs="+", default=SNR, help="signal-to-noise ratios in dB")
     parser.add_argument("--instances", type=int, default=INSTANCES)
     parser.add_argument("--auto", action="store_true", help="learn the density, the noise and the scale")
+    parser.add_argument("--table", action="store_true", help="only print what the file holds, as Markdown")
     given = parser.parse_args(arguments)
+    path = RESULTS / ("noise_auto.csv" if given.auto else "noise.csv")
+    if given.table:
+        print(table(path))
+        return
     for shape in (SHAPES[k] for k in given.shapes):
         for snr in given.snr:
             rows = [measure(shape, snr, FIRST_SEED + k, given.auto) for k in range(given.instances)]
             print(f"N, M, P, rho = {shape}, {snr:g} dB: {summed_up(rows)}", flush=True)
-            keep(RESULTS / ("noise_auto.csv" if given.auto else "noise.csv"), rows)
+            keep(path, rows)

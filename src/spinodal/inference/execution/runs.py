@@ -232,13 +232,13 @@ def _with_its_way(end: Solution, way: Solution) -> Solution:
 
 
 def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Solution:
-    status, reason = verdict(Status(found.status), str(found.reason), elected)
     share = elected.agreement.reproducibility
     models = (found.model, *elected.models)
     ranges = {}
     for name in learn if elected.runs > 1 else ():
         values = [float(parameters(model)[name]) for model in models]
         ranges[name] = min(values), max(values)
+    status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
     return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs, ranges=ranges)
 
 

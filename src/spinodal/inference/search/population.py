@@ -32,6 +32,8 @@ _LEFT_OUT, _REPEATS, _TESTS = 0.2, 3, 12
 _BUDGET = 5
 # Another round must bring this much free entropy, as a share of 1/N; so many in a row may fail to.
 _GAIN, _PATIENCE = 0.02, 2
+# A learned parameter is not determined if it differs by more than this factor between runs that look sound.
+_APART = 2.0
 # Atoms named in a reason, at most.
 _NAMED = 5
 
@@ -197,14 +199,17 @@ def together(
     return [ended[k] for k in range(len(courses))]
 
 
-def verdict(status: Status, reason: str, elected: Elected) -> tuple[Status, str]:
-    """The status of the best run in the light of the others, and why."""
+def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tuple[float, float]]) -> tuple[Status, str]:
+    """The status of the best run in the light of the others, and why. `ranges` are those of learned parameters in all runs that look sound."""
     if status is not Status.CONVERGED:
         return status, reason
     if elected.runs == 1:
         return Status.UNCONFIRMED, "the run settled and no atom looks wrong, but it was the only one: nothing confirms it"
     agreed = elected.agreement
     doubtful = agreed.doubtful
+    apart = [f"{name} ({low:.3g} to {high:.3g})" for name, (low, high) in ranges.items() if 0 < _APART * low < high]
+    if apart:
+        return Status.UNCONFIRMED, f"the data do not determine {' and '.join(apart)}: runs that look sound disagree"
     if not doubtful.size:
         return Status.CONVERGED, f"{elected.runs} runs agree: every atom was found again by runs that were not told of it"
     named = ", ".join(f"{i + 1} (by {agreed.times[i]} of {agreed.chances[i]} runs)" for i in doubtful[:_NAMED])
