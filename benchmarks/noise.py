@@ -21,7 +21,8 @@ import spinodal as sp
 from spinodal.inference.solution import Trace
 
 LONG = True  # runs only when named
-SHAPES = ((40, 20, 600, 0.15), (40, 40, 600, 0.15), (64, 64, 2000, 0.1), (100, 50, 1000, 0.1), (200, 100, 1000, 0.1), (256, 64, 10_000, 0.05))
+SMALL = ((40, 20, 600, 0.15), (40, 40, 600, 0.15), (64, 64, 2000, 0.1), (100, 50, 1000, 0.1))
+SHAPES = (*SMALL, (200, 100, 1000, 0.1), (256, 64, 10_000, 0.05))
 SNR = (5.0, 10.0, 15.0, 20.0, 30.0)
 FIRST_SEED, INSTANCES = 20_000, 10
 # A result is as good as the informed run's within this factor of its mean error, and a free entropy no lower than this.

@@ -200,7 +200,7 @@ def together(
 
 
 def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tuple[float, float]]) -> tuple[Status, str]:
-    """The status of the best run in the light of the others, and why. `ranges` are those of learned parameters in all runs that look sound."""
+    """The status of the best run in the light of the others, and why. `ranges` are those of learned parameters in runs that look sound."""
     if status is not Status.CONVERGED:
         return status, reason
     if elected.runs == 1:
