@@ -196,7 +196,7 @@ def _with_its_way(end: Solution, way: Solution) -> Solution:
 
 def _judged(found: Solution, elected: Elected) -> Solution:
     status, reason = verdict(Status(found.status), str(found.reason), elected)
-    share = elected.agreement.reproducibility
+    share = elected.agreement.reproducibility if elected.runs > 1 else None
     return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs)
 
 
