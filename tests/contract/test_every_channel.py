@@ -101,8 +101,9 @@ def channel(request: pytest.FixtureRequest) -> sp.Channel:
     return CHANNELS[request.param]
 
 
-# Half-lines take ten seconds to average, a density with points beside it six.
-COSTLY = ("user's laplace", "user's clipped")
+# Half-lines take ten seconds to average, a density with points beside it six, a plain one four: that one is compared with the closed form
+# below.
+COSTLY = ("user's laplace", "user's clipped", "user's gaussian")
 
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.claims if name in COSTLY else ()) for name in CHANNELS], scope="module")
