@@ -255,10 +255,15 @@ def test_data_from_the_model_hardly_ever_raise_a_suspicion() -> None:
     assert sum(bool(of_data_alone(rng)) for _ in range(2000)) <= 4
 
 
-@pytest.mark.claims
-@pytest.mark.parametrize("decibels", [5, 20, 40])
-@pytest.mark.parametrize("hint", [True, False])
-def test_trusted_fits_to_data_from_the_model_raise_no_suspicion(decibels: int, hint: bool) -> None:
+@pytest.mark.parametrize(
+    ("hint", "decibels"),
+    [
+        *(pytest.param(hint, decibels, marks=pytest.mark.claims) for hint in (True, False) for decibels in (20, 40)),
+        pytest.param(True, 5, marks=pytest.mark.claims),
+        pytest.param(False, 5, marks=pytest.mark.slow),  # minutes: all runs that there may be, of which few are confirmed
+    ],
+)
+def test_trusted_fits_to_data_from_the_model_raise_no_suspicion(hint: bool, decibels: int) -> None:
     """64 instances of each: with a hint and all parameters given, and from scratch with all learned."""
     delta = RHO * 10 ** (-decibels / 10)
     problem = sp.Problem.sparse(alpha=M / N, pi=P / N, rho=RHO, eta=0.1 if hint else np.inf, noise_variance=delta)

@@ -66,7 +66,9 @@ class Runs:
 
     def compared(self, runs: int, votes: bool) -> Solution:
         """The best of several runs of every instance, with what the others say of it."""
-        random = [np.random.default_rng([self.seeds[k if len(self.seeds) > 1 else 0], k]) for k in range(self.size)]
+        # With a seed of its own an instance is what it is alone, wherever it stands.
+        seeds = [(self.seeds[0], k) for k in range(self.size)] if len(self.seeds) == 1 else [(seed, 0) for seed in self.seeds]
+        random = [np.random.default_rng(seed) for seed in seeds]
         made = [0] * self.size
 
         def explore(asked: list[tuple[int, Request]]) -> list[Member]:
