@@ -66,7 +66,10 @@ WITH_MEANS = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "X with a mean" else pytest.mark.claims) for name in WITH_MEANS])
+@pytest.mark.parametrize(
+    "name",
+    ["X with a mean", pytest.param("both nonnegative", marks=pytest.mark.claims), pytest.param("X nonnegative", marks=pytest.mark.slow)],
+)
 def test_prior_means_are_taken_off_on_disk_too(tmp_path: Path, name: str) -> None:
     """Signals that are never negative have a mean: with it left in, the error is hundreds of times that of `solve`."""
     problem = STRONG.replace(prior=WITH_MEANS[name], alpha=1.0)

@@ -69,13 +69,13 @@ class Ended(NamedTuple):
     def unpacked(cls, arrays: dict[str, np.ndarray], like: Model) -> Ended:
         """From those arrays, and a model of the same kind."""
         sound = arrays["sound"]
-        columns = [arrays[name] for name in sorted(arrays) if name.startswith("model_")]
-        columns = [column.tolist() if column.ndim == 1 else list(column) for column in columns]
+        leaves = [arrays[name] for name in sorted(arrays) if name.startswith("model_")]
+        columns = [leaf.tolist() if leaf.ndim == 1 else list(leaf) for leaf in leaves]
         models = [jax.tree.unflatten(jax.tree.structure(like), [column[k] for column in columns]) for k in range(len(sound))]
         status, reason = np.empty(len(sound), object), np.empty(len(sound), object)
         status[:], reason[:] = [Status(str(each)) for each in arrays["status"]], [str(each) for each in arrays["reason"]]
         mean, variance = (Pair(arrays[f"{kind}_F"], arrays[f"{kind}_X"]) for kind in ("mean", "variance"))
-        numbers = {name: arrays[name] for name in _ARRAYS}
+        numbers: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         found = Solution(mean=mean, variance=variance, status=status, reason=reason, trace=Trace(*arrays["trace"]), model=models, **numbers)
         return cls(found, sound, tuple(int(k) for k in arrays["instances"]))
 
