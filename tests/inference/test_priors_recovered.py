@@ -95,7 +95,7 @@ def test_recovered_at_the_predicted_error_on_average(name: str) -> None:
 def test_what_the_offsets_are_there_for() -> None:
     """With means left in it fails. Taken off, the sums go back into F and X: the residual of the estimates is the noise."""
     here = problem("both nonnegative")
-    drawn = sp.sample(here, 100, seed=0)  # the size that is compiled above
+    drawn = sp.sample(here, 50, seed=0)
     assert sp.solve(drawn.observed, here, max_iterations=600).residual < 1.2 * POINTS["both nonnegative"].noise
     left_in = sp.solve(drawn.observed, here, sp.AMP(remove_means=False), search=sp.Search(repair=False), max_iterations=60)
     assert sp.score(left_in.mean, drawn.truth).mse_scaled.F > 10 * sp.amp_mse(here).mse.F

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
