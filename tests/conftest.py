@@ -41,15 +41,22 @@ if "XLA_FLAGS" not in os.environ:
 
 # Files that take longest go first, so that no process is left with one of them while the others are done.
 LONGEST = (
+    "test_priors_recovered.py",
     "test_docs.py",
-    "test_every_solver.py",
+    "test_every_channel.py",
+    "test_every_prior.py",
+    "test_suspicions.py",
     "test_dictionary.py",
-    "test_hostile_input.py",
-    "test_models.py",
-    "test_learning.py",
+    "test_on_disk.py",
+    "test_report.py",
+    "test_sharding.py",
+    "test_every_solver.py",
     "test_relatives.py",
     "test_docstrings.py",
-    "test_checks.py",
+    "test_trajectory.py",
+    "test_arrays.py",
+    "test_learning.py",
+    "test_hostile_input.py",
 )
 
 

@@ -236,7 +236,9 @@ def test_stages_are_shown_on_a_terminal_as_they_come(measurements: Path, tmp_pat
 
 
 # A real run of the command that says when it is iterating: the parent then interrupts it.
+# Python leaves interruptions alone where its parent ignores them, as shells do in the background.
 INTERRUPTED = """
+import signal
 from contextlib import contextmanager
 from spinodal.cli import main, output
 
@@ -245,6 +247,7 @@ def watched():
     yield lambda stage, iteration, residual: print("iterating", flush=True) if iteration else None
 
 output.stages = watched
+signal.signal(signal.SIGINT, signal.default_int_handler)
 main()
 """
 

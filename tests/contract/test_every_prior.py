@@ -18,8 +18,8 @@ DRAWS = 200_000
 SNR = np.geomspace(1e-4, 1e6, 31)
 
 
-# Compiled anew, though their code is that of others: a mixture of another length, a second prior with nothing but log_partition.
-ALIKE = ("mixture of points", "user's gaussian")
+# Their code is that of others: a mixture of another length, another width, a second prior with nothing but log_partition.
+ALIKE = ("mixture of points", "laplace, narrow", "nonnegative, wide", "user's gaussian")
 
 
 @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.claims if name in ALIKE else ()) for name in PRIORS], scope="module")

@@ -108,7 +108,8 @@ def test_a_warm_start_goes_on_from_the_last_fit() -> None:
     data = drawn().data
     model = copy.deepcopy(learned()).set_params(warm_start=True)
     before = model.components_
-    assert model.solver_status_ == "converged"
+    assert (model.status_, model.solver_status_) == ("converged", "unconfirmed")  # n_init = 1: no other run to compare it with
+    assert np.isnan(model.reproducibility_).all()
     model.fit(data)
     assert len(model.history_["residual"]) == 0  # no message passing
     assert model.n_iter_ == len(model.history_["evidence"]) <= 3

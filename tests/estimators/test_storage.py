@@ -20,6 +20,7 @@ from spinodal.estimators import storage
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 ATOMS, FEATURES = 3, 6
 FITTED = ("components_", "components_var_", "scales_", "scales_var_", "mean_")
+SHARES = "reproducibility_"
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +176,15 @@ def test_missing_arrays_and_numbers_that_no_fit_has_are_refused(name: str, conte
     for value in (np.nan, np.inf, *([-1.0] if "var" in name else [])):
         changed = forged(content, lambda header, arrays, value=value: arrays[name].flat.__setitem__(0, value))
         assert name in refused(tmp_path / "model.npz", changed)
+
+
+def test_shares_of_runs_may_be_unknown_for_some_components_and_nothing_else(model: Any, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    path.write_bytes(forged(content, lambda header, arrays: arrays[SHARES].__setitem__(slice(2), (0.5, np.nan))))
+    np.testing.assert_array_equal(sp.DictionaryLearner.load(path).reproducibility_, [0.5, np.nan, np.nan])
+    for value in (-0.1, 1.1, np.inf):
+        changed = forged(content, lambda header, arrays, value=value: arrays[SHARES].__setitem__(0, value))
+        assert SHARES in refused(path, changed)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,18 @@ from spinodal.inference.task import make_task
 # Arrays of the size of X (N x P) alive at a time, with Y: the promise of docs/solvers.md.
 MOST = 6
 # N, M, P: several blocks of signals, one that divides P and one that does not; many signals, so that F and its relatives are small.
-SIZES = ((200, 100, 8000), (200, 100, 5003), (150, 150, 6000))
+FIRST, OTHERS = (200, 100, 5003), ((200, 100, 8000), (150, 150, 6000))
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.claims)])
-@pytest.mark.parametrize(("N", "M", "P"), SIZES)
+@pytest.mark.parametrize(
+    ("N", "M", "P", "dtype"),
+    [
+        (*FIRST, "float64"),
+        pytest.param(*FIRST, "float32", marks=pytest.mark.claims),
+        *(pytest.param(*sizes, "float64", marks=pytest.mark.claims) for sizes in OTHERS),
+        *(pytest.param(*sizes, "float32", marks=pytest.mark.slow) for sizes in OTHERS),
+    ],
+)
 def test_an_iteration_holds_no_more_than_six_arrays(N: int, M: int, P: int, dtype: str) -> None:
     solver = sp.Search().around(sp.AMP())
     problem = sp.Problem.sparse(alpha=M / N, pi=P / N, rho=0.1, eta=0.1, noise_variance=1e-8)

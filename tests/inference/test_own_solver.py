@@ -78,7 +78,7 @@ def test_it_can_be_searched_with(eta: float) -> None:
     assert_sound(solution, observed.Y)
 
 
-def test_alone_it_starts_from_scratch_goes_on_and_restarts() -> None:
+def test_alone_it_starts_from_scratch_goes_on_and_makes_several_runs() -> None:
     observed = sp.sample(PROBLEM, N, seed=0).observed
     options: dict[str, Any] = {"n_atoms": N, "max_iterations": LIMIT, "tolerance": 1e-12}
     alone = sp.solve(observed, PROBLEM, Gradients(), **options)

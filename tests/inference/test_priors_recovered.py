@@ -66,11 +66,16 @@ def ratios(name: str, n: int, instances: int) -> tuple[np.ndarray, np.ndarray]:
 
 # The quickest is in every run.
 QUICK = "X gauss-bernoulli, mean 0.7"
+# Second points of a prior that has one on the same side already.
+MORE = ("X gauss-bernoulli, mean 3", "X rademacher", "X zero or one", "X three values, much noise")
 # Errors of a discrete prior are all or nothing: most entries are exact, so they are bounded from above.
 DISCRETE = {"F rademacher"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == QUICK else pytest.mark.claims) for name in POINTS])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == QUICK else pytest.mark.slow if name in MORE else pytest.mark.claims) for name in POINTS],
+)
 def test_recovered_at_the_predicted_error(name: str) -> None:
     """One instance: twice the margin of the mean of four below."""
     F, X = ratios(name, 100, 1)

@@ -106,40 +106,43 @@ def noisy(seed: int) -> np.ndarray:
     return np.sqrt(RHO) * np.random.default_rng(seed).standard_normal((M, P))
 
 
-# Those of the fit: data, and a word of the warning. "half the atoms" and "noise" may also end untrusted.
+# Those of the fit: data, and words of the warning. "half the atoms" and "noise" may also end untrusted, and are then warned of otherwise.
 OF_FIT: dict[str, tuple[Callable[[int], np.ndarray], str]] = {
     "noisier rows": (noisier_rows, "rows 4, 12 of Y have far more noise"),
     "dictionary replaced halfway": (lambda seed: np.hstack([drawn(seed + k, signals=P // 2) for k in (0, 100)]), "first half"),
     "half the atoms": (lambda seed: drawn(seed, atoms=2 * N), ""),
     "noise": (noisy, "no better than noise"),
 }
+MAY_END_UNTRUSTED = ("half the atoms", "noise")
 
 
 @cache
-def solved() -> dict[str, list[Any]]:
-    """Two data sets of each kind and four from the model, solved together with all defaults."""
-    drawers = {"model": drawn, "more of the model": lambda seed: drawn(seed + 10), **{name: draw for name, (draw, _) in OF_FIT.items()}}
-    Y = np.stack([draw(seed) for draw in drawers.values() for seed in (1, 2)])
-    solution = sp.solve(Y, n_atoms=N, max_iterations=1500)
-    return {name: [solution[2 * k], solution[2 * k + 1]] for k, name in enumerate(drawers)}
+def solved(name: str) -> list[Any]:
+    """Two data sets of a kind, or of the model, solved with all defaults but the limit."""
+    drawers: dict[str, Any] = {"model": drawn, "more of the model": lambda seed: drawn(seed + 10)}
+    draw = OF_FIT[name][0] if name in OF_FIT else drawers[name]
+    solution = sp.solve(np.stack([draw(seed) for seed in (1, 2)]), n_atoms=N, max_iterations=1500)
+    return [solution[0], solution[1]]
 
 
-@pytest.mark.parametrize("name", OF_FIT)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "noisier rows" else pytest.mark.claims) for name in OF_FIT])
 def test_a_wrong_model_is_never_trusted_without_a_warning(name: str) -> None:
-    for solution in solved()[name]:
+    for solution in solved(name):
         warned = "\n".join(solution.warnings)
         assert not solution.status.trusted or warned, name
-        assert OF_FIT[name][1] in warned
+        if solution.status.trusted or name not in MAY_END_UNTRUSTED:
+            assert OF_FIT[name][1] in warned
 
 
-def test_what_comes_from_the_model_is_not_suspected() -> None:
-    for solution in solved()["model"] + solved()["more of the model"]:
+@pytest.mark.parametrize("name", ["model", pytest.param("more of the model", marks=pytest.mark.claims)])
+def test_what_comes_from_the_model_is_not_suspected(name: str) -> None:
+    for solution in solved(name):
         assert solution.status.trusted
         assert solution.warnings == ()
 
 
 def test_parameters_at_the_ends_of_their_ranges() -> None:
-    good = replace(solved()["model"][0], learned=("density", "noise_variance"))
+    good = replace(solved("model")[0], learned=("density", "noise_variance"))
 
     def with_parameters(rho: float, noise: float, **more: Any) -> str:
         model = good.model.replace(prior=sp.Pair(F=sp.Gaussian(), X=sp.GaussBernoulli(rho)), channel=sp.GaussianNoise(noise))
@@ -155,12 +158,12 @@ def test_parameters_at_the_ends_of_their_ranges() -> None:
 
 def test_rows_are_called_by_their_names() -> None:
     names = Names(tuple(f"sensor {m}" for m in range(M)), None)
-    assert "rows sensor 3, sensor 11 of Y have far more noise" in replace(solved()["noisier rows"][0], names=names).warnings[0]
+    assert "rows sensor 3, sensor 11 of Y have far more noise" in replace(solved("noisier rows")[0], names=names).warnings[0]
 
 
 def test_warnings_are_shown_everywhere() -> None:
     # The theory is not asked about runs that can't be trusted, which saves its time here.
-    good, bad = (replace(solved()[name][0], status=Status.MAX_ITERATIONS) for name in ("model", "dictionary replaced halfway"))
+    good, bad = (replace(solved(name)[0], status=Status.MAX_ITERATIONS) for name in ("model", "noisier rows"))
     (first, *_), count = bad.warnings, len(bad.warnings)
     assert repr(bad).endswith(f"; {count} warning{'s' if count > 1 else ''}")
     assert "warning" not in repr(good) + good.summary() + good._repr_html_() + report_html(good).replace(".warnings {", "")
@@ -173,8 +176,8 @@ def test_warnings_are_shown_everywhere() -> None:
 
 def test_a_batch_has_the_warnings_of_each() -> None:
     two = sp.Solution(
-        **{name: getattr(solved()["model"][0], name) for name in ("model", "learned")},
-        **{name: sp.Pair(*(np.stack([value, value]) for value in getattr(solved()["model"][0], name))) for name in ("mean", "variance")},
+        **{name: getattr(solved("model")[0], name) for name in ("model", "learned")},
+        **{name: sp.Pair(*(np.stack([value, value]) for value in getattr(solved("model")[0], name))) for name in ("mean", "variance")},
         status=np.array([Status.CONVERGED] * 2, dtype=object),
         reason=np.array(["", ""], dtype=object),
         iterations=np.zeros(2, int),
@@ -252,10 +255,15 @@ def test_data_from_the_model_hardly_ever_raise_a_suspicion() -> None:
     assert sum(bool(of_data_alone(rng)) for _ in range(2000)) <= 4
 
 
-@pytest.mark.claims
-@pytest.mark.parametrize("decibels", [5, 20, 40])
-@pytest.mark.parametrize("hint", [True, False])
-def test_trusted_fits_to_data_from_the_model_raise_no_suspicion(decibels: int, hint: bool) -> None:
+@pytest.mark.parametrize(
+    ("hint", "decibels"),
+    [
+        *(pytest.param(hint, decibels, marks=pytest.mark.claims) for hint in (True, False) for decibels in (20, 40)),
+        pytest.param(True, 5, marks=pytest.mark.claims),
+        pytest.param(False, 5, marks=pytest.mark.slow),  # minutes: all runs that there may be, of which few are confirmed
+    ],
+)
+def test_trusted_fits_to_data_from_the_model_raise_no_suspicion(hint: bool, decibels: int) -> None:
     """64 instances of each: with a hint and all parameters given, and from scratch with all learned."""
     delta = RHO * 10 ** (-decibels / 10)
     problem = sp.Problem.sparse(alpha=M / N, pi=P / N, rho=RHO, eta=0.1 if hint else np.inf, noise_variance=delta)

@@ -182,7 +182,7 @@ def solve(
     """Recover F and X from a file of measurements, with their uncertainties.
 
     Parameters that neither the options nor the file say are learned from the data. The exit code is 3 if the result can't be trusted: the
-    run did not settle, or not on a solution. The files are written all the same.
+    run did not settle, not on a solution, or on one that other runs do not confirm. The files are written all the same.
     """
     from . import solve_command
 

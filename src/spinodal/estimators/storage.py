@@ -146,7 +146,7 @@ def _objection_to_fit(values: dict[str, Any]) -> str | None:
         if isinstance(values[name], bool) or not isinstance(values[name], (int, float)) or not low < values[name] < high:
             return f"{name} is not a number that it could be"
     for name in _STATUSES:
-        if values[name] not in {str(status) for status in Status}:
+        if values[name] not in [str(status) for status in Status]:  # a list: what is no word may have no hash
             return f"{name} is not a status"
     if not isinstance(values["converged_"], bool):
         return "converged_ is neither true nor false"
@@ -158,8 +158,10 @@ def _objection_to_fit(values: dict[str, Any]) -> str | None:
         shape = sum((sides[axis] for axis in axes), start=())
         if values[name].shape != shape or 0 in shape:
             return f"{name} has the shape {values[name].shape}, not {shape}"
-        unknown = name == "reproducibility_" and np.isnan(values[name]).all()  # there was one run
-        if not (unknown or np.isfinite(values[name]).all()) or ("var" in name and (values[name] < 0).any()):
+        if name == "reproducibility_":
+            if not (np.isnan(values[name]) | ((values[name] >= 0) & (values[name] <= 1))).all():  # NaN: no other run says anything
+                return "reproducibility_ has values that are not shares"
+        elif not np.isfinite(values[name]).all() or ("var" in name and (values[name] < 0).any()):
             return f"{name} has values that are not finite, or negative variances"
     names = values.get("feature_names_in_")
     if names is not None and not (isinstance(names, np.ndarray) and names.dtype.kind == "U" and names.shape == sides["f"]):

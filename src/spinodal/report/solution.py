@@ -93,7 +93,7 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
     one_instance(solution)
     (M, N), P = np.shape(solution.mean.F), np.shape(solution.mean.X)[1]
     rows, columns = (np.arange(size) if names is None else list(names) for names, size in zip(solution.names, (M, P), strict=True))
-    arrays: dict[str, tuple[tuple[str, ...], Any]] = {
+    arrays: dict[str, Any] = {
         "F": (("row", "atom"), solution.mean.F),
         "F_variance": (("row", "atom"), solution.variance.F),
         "X": (("atom", "column"), solution.mean.X),

@@ -68,6 +68,10 @@ class Runs:
         self.widest: int | None = None
         self.iterations = 0  # of all groups so far
 
+    def _seed(self, k: int) -> tuple[int, int]:
+        """The seed of an instance: with one of its own it is what it is alone, wherever it stands."""
+        return (self.seeds[0], k) if len(self.seeds) == 1 else (self.seeds[k], 0)
+
     def _data(self, jobs: list[Job], holds: bool) -> Any:
         """The data of some runs: with `holds`, those that search are denied some entries, which tell them how large the noise is."""
         places = [job.instance for job in jobs]
@@ -79,8 +83,7 @@ class Runs:
         held = np.zeros(Y.shape, bool)
         for k, job in enumerate(jobs):
             if job.start is None or job.start.X is None:
-                seed = self.seeds[job.instance if len(self.seeds) > 1 else 0]
-                random = np.random.default_rng([seed, job.instance])  # the same entries in all runs, whose free entropies are compared
+                random = np.random.default_rng((*self._seed(job.instance), 1))  # the same in all runs, whose free entropies are compared
                 held[k] = mask[k] & (random.random(Y.shape[1:]) < held_share(mask[k]))
         return Data(Y, F_prime, mask & ~held, held)
 
@@ -96,7 +99,7 @@ class Runs:
         """The best of several runs of every instance, with what the others say of it."""
         enough = self.observed.Y[0].size * _MOST_HELD >= _FEWEST_HELD
         self.holds = votes and "noise_variance" in learn and enough
-        random = [np.random.default_rng([self.seeds[k if len(self.seeds) > 1 else 0], k]) for k in range(self.size)]
+        random = [np.random.default_rng(self._seed(k)) for k in range(self.size)]
         made = [0] * self.size
 
         def explore(asked: list[tuple[int, Request]]) -> list[Member]:
@@ -232,7 +235,7 @@ def _with_its_way(end: Solution, way: Solution) -> Solution:
 
 
 def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Solution:
-    share = elected.agreement.reproducibility
+    share = elected.agreement.reproducibility if elected.runs > 1 else None
     models = (found.model, *elected.models)
     ranges = {}
     for name in learn if elected.runs > 1 else ():

@@ -28,7 +28,7 @@ _SHARE, _PASSED = 0.5, 2
 # Atoms in doubt are left out of a start to see whether they are found again: this share of all at a time, so many times each, in so many
 # runs at most.
 _LEFT_OUT, _REPEATS, _TESTS = 0.2, 3, 12
-# All runs together take at most this many times the iterations that one may take.
+# All runs that are compared take together at most this many times the iterations that one may take.
 _BUDGET = 5
 # Another round must bring this much free entropy, as a share of 1/N; so many in a row may fail to.
 _GAIN, _PATIENCE = 0.02, 2
@@ -139,31 +139,40 @@ def has(run: Member, other: Member) -> np.ndarray:
 def course(runs: int, votes: bool, max_iterations: int, random: np.random.Generator) -> Generator[list[Request], list[Member], Elected]:
     """The runs of one instance: yields those to be made next, is sent what they found, and returns the best.
 
-    At most `runs` start by themselves, and as many as there are if nobody `votes`.
+    At most `runs` start by themselves, and as many as there are if nobody `votes`. No run is asked for whose iterations the budget might
+    not have.
     """
     members: list[Member] = []
+
+    def affordable(limit: int) -> int:
+        return max(0, _BUDGET * max_iterations - sum(int(member.found.iterations) for member in members)) // limit
+
     elected = None
     while len(members) < runs:
         limit = min(_LONG if not members else _SHORT, max_iterations) if votes else max_iterations
-        members += yield [Request(None, None, limit)] * (min(_AT_A_TIME, runs - len(members)) if votes else runs)
+        more = min(_AT_A_TIME, runs - len(members), affordable(limit)) if votes else runs
+        if not more:
+            break
+        members += yield [Request(None, None, limit)] * more
         elected, members = _with_the_rest(members)
         if votes and _settled(elected):
             return elected
     assert elected is not None
-    in_vain = 0
+    in_vain, limit = 0, min(_SHORT, max_iterations)
     for _ in range(_ROUNDS if votes and runs > 1 else 0):
-        if sum(int(member.found.iterations) for member in members) > _BUDGET * max_iterations:
+        if not affordable(limit):
             break
         before = elected.best.free_entropy
         pool = sorted(members, key=lambda member: member.rank, reverse=True)[:_VOTED]
         ballot, N = counted([member.atoms for member in pool]), elected.best.atoms.shape[1]
-        ask = Request(ballot.atoms[:, :N], elected.best.found.model, min(_SHORT, max_iterations))
-        members += yield [ask] * _VOTED
+        ask = Request(ballot.atoms[:, :N], elected.best.found.model, limit)
+        members += yield [ask] * min(_VOTED, affordable(limit))
         elected, members = _with_the_rest(members)
         doubtful = elected.agreement.doubtful
-        if doubtful.size and elected.best.sound:
+        if doubtful.size and elected.best.sound and affordable(limit):
             at_once = int(np.ceil(doubtful.size / max(1.0, _LEFT_OUT * N)))
-            parts = [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)][:_TESTS]
+            parts = [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)]
+            parts = parts[: min(_TESTS, affordable(limit))]
             members += yield [ask._replace(told=np.delete(elected.best.atoms, part, axis=1), trust=GIVEN) for part in parts]
             elected, members = _with_the_rest(members)
         in_vain = 0 if elected.best.free_entropy - before > _GAIN / N else in_vain + 1

@@ -127,7 +127,7 @@ class Solver(ABC):
 
     @abstractmethod
     def free_entropy(self, task: Task, state: Any) -> Any:
-        """log Z/(N P) of the state: what restarts and repairs are compared by.
+        """log Z/(N P) of the state: what runs and repairs are compared by.
 
         Examples:
             >>> import spinodal as sp
