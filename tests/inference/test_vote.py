@@ -13,7 +13,7 @@ import pytest
 import spinodal as sp
 from spinodal.inference.search import population
 from spinodal.inference.search.population import Elected, Member, Request, course, elect, together, verdict
-from spinodal.inference.search.vote import SAME, counted, start_from, unit_atoms
+from spinodal.inference.search.vote import SAME, VOTED, counted, start_from, unit_atoms
 from spinodal.inference.solution import Status
 
 M, N = 20, 6
@@ -39,6 +39,8 @@ class Ended:
 
     iterations: int
     model: Any = None
+    mean: sp.Pair[Any] = sp.Pair(None, "large")
+    variance: sp.Pair[Any] = sp.Pair(None, "large")
 
 
 def run(
@@ -115,8 +117,8 @@ def test_what_most_runs_have_comes_first_and_nothing_twice() -> None:
 
 
 def test_a_start_from_the_vote_is_near_it_and_as_large_as_the_prior() -> None:
-    F = start_from(true_atoms()[:, :4], N, np.random.default_rng(2))
-    assert F.shape == (M, N)
+    F, variance = start_from(true_atoms()[:, :4], N, VOTED, np.random.default_rng(2))
+    assert F.shape == variance.shape == (M, N)
     near = np.sum(unit_atoms(F)[:, :4] * true_atoms()[:, :4], axis=0)
     assert near.min() > SAME
     # A mean of M N squares of entries of unit variance.
@@ -189,16 +191,18 @@ def test_the_same_atom_must_agree_within_its_error() -> None:
 
 def test_the_verdict_says_which_atoms_and_trusts_only_what_runs_confirmed() -> None:
     agreed = elect([run(0, free_entropy=1.0), run(1)])
-    status, reason = verdict(Status.CONVERGED, "", agreed)
+    status, reason = verdict(Status.CONVERGED, "", agreed, {})
     assert (status, status.trusted) == (Status.CONVERGED, True)
     assert "2 runs agree" in reason
     divided = elect([run(0, free_entropy=1.0, wrong=[1]), run(1), run(2)])
-    status, reason = verdict(Status.CONVERGED, "", divided)
+    status, reason = verdict(Status.CONVERGED, "", divided, {})
     assert (status, status.trusted) == (Status.UNCONFIRMED, False)
     assert f"1 atom was not found again often enough: {divided.agreement.doubtful[0] + 1} (by 0 of 2 runs)" in reason
     for bad in (Status.DEGENERATE, Status.MAX_ITERATIONS, Status.DIVERGED):  # no vote makes up for these
-        assert verdict(bad, "why", agreed) == (bad, "why")
-    alone = verdict(Status.CONVERGED, "", elect([run(0)]))
+        assert verdict(bad, "why", agreed, {}) == (bad, "why")
+    apart = verdict(Status.CONVERGED, "", agreed, {"noise_variance": (0.1, 0.3), "density": (0.1, 0.11), "slab_mean": (-0.1, 0.2)})
+    assert apart == (Status.UNCONFIRMED, "the data do not determine noise_variance (0.1 to 0.3): runs that look sound disagree")
+    alone = verdict(Status.CONVERGED, "", elect([run(0)]), {})
     assert alone[0] is Status.UNCONFIRMED
     assert "the only one" in alone[1]
 
@@ -243,7 +247,7 @@ def test_runs_that_disagree_are_joined_by_more_and_then_told_of_the_vote() -> No
     assert asked[3][0].told is not None
     assert np.abs(true_atoms().T @ asked[3][0].told).max(axis=1).min() > 0.99  # most runs have each atom
     assert not elected.agreement.doubtful.size  # each was found by four of six
-    assert verdict(Status.CONVERGED, "", elected)[0] is Status.CONVERGED
+    assert verdict(Status.CONVERGED, "", elected, {})[0] is Status.CONVERGED
 
 
 def test_doubtful_atoms_are_left_out_of_a_start_to_be_found_again() -> None:
@@ -283,7 +287,7 @@ def test_the_budget_of_iterations_is_never_exceeded(max_iterations: int, sound: 
     assert sum(member.found.iterations for member in members) <= population._BUDGET * max_iterations
     assert elected.runs == len(members) >= 4
     assert all(asked)  # nobody is asked for nothing
-    assert verdict(Status.CONVERGED, "", elected)[0] is Status.UNCONFIRMED
+    assert verdict(Status.CONVERGED, "", elected, {})[0] is Status.UNCONFIRMED
 
 
 def test_courses_side_by_side_are_as_each_alone() -> None:

@@ -28,7 +28,7 @@ from .machine import OneDevice
 
 # Entries held out to learn the noise from: so many, but not less or more than these shares of all, and none at all of too few. 4000 tell
 # a variance to 2%.
-_HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 300
+_HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
 _PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
 
 
@@ -123,8 +123,8 @@ class Runs:
         best = [each.best.found for each in elected]
         if votes:
             jobs = [Job(k, made[k], _estimate(found, None, self.dtype), found.model) for k, found in enumerate(best)]
-            ends = [found for found, _ in self.make(jobs, self.wishes._replace(strong=True))]
-            best = [_with_its_way(end, found) for end, found in zip(ends, best, strict=True)]
+            ends = self.make(jobs, self.wishes._replace(strong=True))
+            best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
 
@@ -228,8 +228,10 @@ def _going_on(found: Solution, before: Status) -> Solution:
     return replace(found, status=Status.UNCONFIRMED, reason=f"it settled, but went on from a solution that was {before}")
 
 
-def _with_its_way(end: Solution, way: Solution) -> Solution:
-    """The end of a run, with the iterations that led to it."""
+def _with_its_way(end: Solution, sound: bool, way: Solution) -> Solution:
+    """The end of a run, with the iterations that led to it; or the way alone, if it went astray at the end."""
+    if not sound and not end.residual <= way.residual:
+        return way
     trace = Trace(*(np.concatenate(parts) for parts in zip(way.trace, end.trace, strict=True)))
     return replace(end, trace=trace, iterations=way.iterations + end.iterations)
 
