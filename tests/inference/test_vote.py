@@ -18,6 +18,7 @@ from spinodal.inference.solution import Status
 
 M, N = 20, 6
 ALL = list(range(N))
+LARGE = sp.Pair(None, "large")
 
 
 @cache
@@ -39,8 +40,8 @@ class Ended:
 
     iterations: int
     model: Any = None
-    mean: sp.Pair[Any] = sp.Pair(None, "large")
-    variance: sp.Pair[Any] = sp.Pair(None, "large")
+    mean: Any = LARGE
+    variance: Any = LARGE
 
 
 def run(
