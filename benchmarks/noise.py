@@ -93,14 +93,13 @@ def summed_up(rows: Sequence[dict[str, Any]]) -> str:
 
 def keep(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """The rows in the file, in place of those of the same instances."""
-    about = FIELDS[:6]
     old = list(csv.DictReader(path.open())) if path.exists() else []
-    new = {tuple(str(row[name]) for name in about) for row in rows}
+    new = [{name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in row.items()} for row in rows]
+    kept = {tuple(row[name] for name in FIELDS[:6]): row for row in (*old, *new)}
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(row for row in old if tuple(row[name] for name in about) not in new)
-        writer.writerows({name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()} for row in rows)
+        writer.writerows(kept.values())
 
 
 def table(path: Path) -> str:
