@@ -229,11 +229,13 @@ def _going_on(found: Solution, before: Status) -> Solution:
 
 
 def _with_its_way(end: Solution, sound: bool, way: Solution) -> Solution:
-    """The end of a run, with the iterations that led to it; or the way alone, if it went astray at the end."""
-    if not sound and not end.residual <= way.residual:
-        return way
+    """The end of the best run, with the iterations that led to it. If it went astray at the end, the estimates are those from before, and
+    the status is the end's, which can't be trusted."""
     trace = Trace(*(np.concatenate(parts) for parts in zip(way.trace, end.trace, strict=True)))
-    return replace(end, trace=trace, iterations=way.iterations + end.iterations)
+    whole = replace(end, trace=trace, iterations=way.iterations + end.iterations)
+    if sound or end.residual <= way.residual:
+        return whole
+    return replace(whole, **{name: getattr(way, name) for name in ("mean", "variance", "residual", "free_entropy", "model")})
 
 
 def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Solution:
