@@ -34,12 +34,13 @@ _FASTEST = {"noise_variance": 2.0, "density": 1.2, "slab_variance": 1.2, "eta": 
 _LEAST = 1e-4
 # Most power that signals can be learned to have, in units of the data's.
 _LOUDEST = 10.0
-# Squared residuals of entries held out may be this many times what the model says; beyond, codes explain noise.
-_OVERFIT = 1.2
+# Squared residuals of entries held out may be this many times what the model says, and so many standard errors more; beyond, codes explain
+# noise. The relative standard error of a variance from the median of n squares is 2.33/sqrt(n).
+_OVERFIT, _ERRORS, _OF_MEDIAN = 1.1, 2.0, 2.33
 # The median of the square of a standard normal number.
 _MEDIAN = 0.4549
 # Where entries were held out before, the noise stays within this factor of what they said.
-_BAND = 1.2
+_BAND = 1.5
 # Learned parameters may still move by this many tolerances a step: hard signals that never settle keep them moving a little.
 _RESTLESS = 30
 
@@ -119,7 +120,8 @@ def noise_ratio(task: Task, measured: Measured, found: Estimate) -> Any:
     squares = jnp.where(task.held > 0, residuals(task, found) ** 2 / measured.level, jnp.inf)
     middle = (jnp.sum(task.held) / 2).astype(int)
     apart = jnp.sort(squares.ravel())[middle] / _MEDIAN
-    return jnp.where(jnp.any(task.held > 0), jnp.maximum(typical, apart / _OVERFIT), typical)
+    number = jnp.maximum(jnp.sum(task.held), 1)
+    return jnp.where(jnp.any(task.held > 0), jnp.maximum(typical, apart / (_OVERFIT + _ERRORS * _OF_MEDIAN / jnp.sqrt(number))), typical)
 
 
 def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dict[str, Any], Any]:

@@ -102,12 +102,14 @@ class Agreement(NamedTuple):
 
 
 class Elected(NamedTuple):
-    """The best run, how far others agree with it, how many runs there were, and the models of those that look sound."""
+    """The best run, how far others agree with it, how many runs there were, the models of those that look sound, and whether another run
+    from a start of its own ended where the best did."""
 
     best: Member
     agreement: Agreement
     runs: int
     models: tuple[Any, ...] = ()
+    repeated: bool = False
 
 
 def elect(members: Sequence[Member]) -> Elected:
@@ -115,6 +117,7 @@ def elect(members: Sequence[Member]) -> Elected:
     best = max(members, key=lambda member: member.rank)
     N = best.atoms.shape[1]
     chances, times, tested, passed = np.zeros((4, N), int)
+    repeated = False
     for other in members:
         if other is best:
             continue
@@ -123,11 +126,12 @@ def elect(members: Sequence[Member]) -> Elected:
         counts = untold & (again | other.sound)  # a run that went wrong as a whole says nothing against an atom
         chances += counts
         times += untold & again
+        repeated |= other.told is None and abs(other.free_entropy - best.free_entropy) < _GAIN / N and np.mean(again) > _SHARE
         if other.told is not None:
             tested += counts
             passed += untold & again
     sound = tuple(member.found.model for member in members if member.sound)
-    return Elected(best, Agreement(chances, times, tested, passed), len(members), sound)
+    return Elected(best, Agreement(chances, times, tested, passed), len(members), sound, repeated)
 
 
 def has(run: Member, other: Member) -> np.ndarray:
@@ -155,7 +159,7 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
             break
         members += yield [Request(None, None, limit)] * more
         elected, members = _with_the_rest(members)
-        if votes and _settled(elected):
+        if votes and _decided(elected):
             return elected
     assert elected is not None
     in_vain, limit = 0, min(_SHORT, max_iterations)
@@ -176,7 +180,7 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
             members += yield [ask._replace(told=np.delete(elected.best.atoms, part, axis=1), trust=GIVEN) for part in parts]
             elected, members = _with_the_rest(members)
         in_vain = 0 if elected.best.free_entropy - before > _GAIN / N else in_vain + 1
-        if _settled(elected) or in_vain == _PATIENCE:
+        if _decided(elected) or in_vain == _PATIENCE:
             break
     return elected
 
@@ -187,8 +191,9 @@ def _with_the_rest(members: list[Member]) -> tuple[Elected, list[Member]]:
     return elected, [member if member is elected.best else member.without_signals() for member in members]
 
 
-def _settled(elected: Elected) -> bool:
-    return elected.best.sound and not elected.agreement.doubtful.size
+def _decided(elected: Elected) -> bool:
+    """Whether more runs would change nothing: all atoms are confirmed, or another run found the same faults (unused atoms, say)."""
+    return not elected.agreement.doubtful.size if elected.best.sound else bool(elected.repeated)
 
 
 def together(
