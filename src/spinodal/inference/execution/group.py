@@ -84,7 +84,7 @@ def widths(count: int, widest: int | None, placement: OneDevice) -> list[int]:
     One after another on a CPU, where each stays in cache and stops when it is done. Elsewhere at most the `widest` number of the solve so
     far, or a quarter, a sixteenth, ... of it, the last group filled up: every width is compiled.
     """
-    if one_by_one() and placement.devices == 1:
+    if count == 0 or (one_by_one() and placement.devices == 1):
         return [1] * count
     if widest is None:
         return [count]

@@ -15,7 +15,7 @@ from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
 from ..search.learning import parameters
-from ..search.population import Elected, Member, Request, course, together, verdict
+from ..search.population import Elected, Member, Request, course, has, together, verdict
 from ..search.vote import Trust, start_from
 from ..solution import Solution, Status, Trace
 from ..solvers.base import Estimate
@@ -29,6 +29,8 @@ from .machine import OneDevice
 # Entries held out to learn the noise from: so many, but not less or more than these shares of all, and none at all of too few. 4000 tell
 # a variance to 2%.
 _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
+# Atoms named in a reason, at most.
+_NAMED = 5
 _PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
 
 
@@ -122,9 +124,12 @@ class Runs:
         elected = together(courses, explore)
         best = [each.best.found for each in elected]
         if votes:
-            jobs = [Job(k, made[k], _estimate(found, None, self.dtype), found.model) for k, found in enumerate(best)]
-            ends = self.make(jobs, self.wishes._replace(strong=True))
-            best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
+            for sound in (True, False):  # what looks sound is still repaired where more entries or iterations show a fault
+                places = [k for k, each in enumerate(elected) if each.best.sound == sound]
+                jobs = [Job(k, made[k], _estimate(best[k], None, self.dtype), best[k].model) for k in places]
+                ends = self.make(jobs, self.wishes._replace(strong=not sound))
+                for k, (end, stays) in zip(places, ends, strict=True):
+                    best[k] = _with_its_way(end, stays, best[k])
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
 
@@ -246,6 +251,10 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
         values = [float(parameters(model)[name]) for model in models]
         ranges[name] = min(values), max(values)
     status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
+    changed = np.flatnonzero(~has(elected.best, Member.of(found, None, True)))
+    if status is Status.CONVERGED and changed.size:
+        named = ", ".join(str(i + 1) for i in changed[:_NAMED])
+        status, reason = Status.UNCONFIRMED, f"atoms changed after the runs were compared, so that nothing confirms them: {named}"
     return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs, ranges=ranges)
 
 
