@@ -16,7 +16,7 @@ from ...pair import Pair
 from ..search.diagnostics import judge
 from ..search.learning import parameters
 from ..search.population import Elected, Member, Request, course, has, together, verdict
-from ..search.vote import Trust, start_from
+from ..search.vote import Trust, best_match, start_from
 from ..solution import Solution, Status, Trace
 from ..solvers.base import Estimate
 from ..suspicions import is_noise
@@ -29,8 +29,8 @@ from .machine import OneDevice
 # Entries held out to learn the noise from: so many, but not less or more than these shares of all, and none at all of too few. 4000 tell
 # a variance to 2%.
 _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
-# Atoms named in a reason, at most.
-_NAMED = 5
+# An atom that turns by more than this squared sine after the runs were compared is another atom. Atoms named in a reason, at most.
+_MOVED, _NAMED = 0.1, 5
 _PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
 
 
@@ -124,14 +124,19 @@ class Runs:
         elected = together(courses, explore)
         best = [each.best.found for each in elected]
         if votes:
-            for sound in (True, False):  # what looks sound is still repaired where more entries or iterations show a fault
-                places = [k for k, each in enumerate(elected) if each.best.sound == sound]
-                jobs = [Job(k, made[k], _estimate(best[k], None, self.dtype), best[k].model) for k in places]
-                ends = self.make(jobs, self.wishes._replace(strong=not sound))
-                for k, (end, stays) in zip(places, ends, strict=True):
-                    best[k] = _with_its_way(end, stays, best[k])
+            ends = self._settled(list(enumerate(best)), strong=True)
+            # What looked sound is repaired where more entries or iterations show a fault.
+            faulty = [k for k, (_, sound) in enumerate(ends) if elected[k].best.sound and not sound]
+            best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
+            for k, end in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], strong=False), strict=True):
+                best[k] = _with_its_way(*end, best[k])
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
+
+    def _settled(self, found: list[tuple[int, Solution]], strong: bool) -> list[tuple[Solution, bool]]:
+        """Runs that go on from the estimates of others, with all entries, to the end."""
+        jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model) for k, each in found]
+        return self.make(jobs, self.wishes._replace(strong=strong))
 
     def _against_noise(self, k: int, found: Solution) -> Solution:
         """Atoms that all runs find can still be those of a few odd signals in noise."""
@@ -251,7 +256,8 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
         values = [float(parameters(model)[name]) for model in models]
         ranges[name] = min(values), max(values)
     status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
-    changed = np.flatnonzero(~has(elected.best, Member.of(found, None, True)))
+    end = Member.of(found, None, True)
+    changed = np.flatnonzero(~has(elected.best, end) & (best_match(end.atoms, elected.best.atoms)[1] ** 2 < 1 - _MOVED))
     if status is Status.CONVERGED and changed.size:
         named = ", ".join(str(i + 1) for i in changed[:_NAMED])
         status, reason = Status.UNCONFIRMED, f"atoms changed after the runs were compared, so that nothing confirms them: {named}"
