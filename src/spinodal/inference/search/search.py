@@ -30,8 +30,9 @@ _STRONG_HINT = 0.1
 _AFTER_ORDERING = 100
 # Epochs without F' end when the level settles to within this many tolerances: enough to see what is wrong.
 _LOOSER = 100.0
-# Runs that are only compared with others end within this many tolerances.
-_NEARLY = 10.0
+# Runs that are only compared with others end when the level no longer moves, or is near its running mean, to within this many tolerances:
+# at ten, single atoms were still turning.
+_NEARLY = 1.0
 # Where the data are explained and so many repairs in a row bring no atom's worth of free entropy, trouble will not go away: too many atoms,
 # or a wrong prior.
 _PATIENCE = 6
