@@ -231,7 +231,7 @@ def test_laplace_noise_tells_its_fisher_information() -> None:
     assert 0.04 < noise[1] < 0.08
 
 
-@pytest.mark.slow
+@pytest.mark.claims
 def test_laplace_noise_far_below_the_signal_counts_by_its_variance() -> None:
     """Another width is averaged anew, for a quarter of a minute."""
     noise = LaplaceNoise(0.02).averages(POWER, POWER).equivalent_noise
