@@ -1,21 +1,23 @@
 """How many signals dictionary learning needs as the number of atoms grows: the smallest pi at which nine of ten instances are learned.
 
 `python -m benchmarks frontier --rho 0.1 --sizes 100 200` walks down (or up) in pi until fewer than nine in ten are learned, all instances
-of a point in one batch, and appends each point to results/frontier.csv. Meant for a GPU: on two CPU cores a point that fails takes minutes
-at N = 100 already. `--draw` draws what the file holds.
+of a point in one batch, and appends each point to results/frontier.csv; `--points 0.1:400:1.25` does single points (density, atoms,
+spinodals). `--single` makes one run of each instance instead of runs that vote. Meant for a GPU: on two CPU cores a point that fails takes
+minutes at N = 100 already. `--draw` draws what the file holds.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 import spinodal as sp
-from spinodal.evaluation.record import record, solve_drawn
+from spinodal.evaluation.record import Record, record, solve_drawn
 from spinodal.figures.palette import BLUE, GREY, ORANGE, VERMILION
 from spinodal.figures.theory import blank_figure
 from spinodal.model.sampling import sample_each
@@ -23,32 +25,44 @@ from spinodal.model.sampling import sample_each
 LONG = True  # runs only when named
 RATIOS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.5, 7.5)
 ALPHA, NOISE, ENOUGH, FIRST_SEED = 0.5, 1e-8, 0.9, 500
+VOTE, SINGLE = "vote", "single run"
+# An atom is half right if its squared sine is below this.
+HALF_RIGHT = 0.5
 RESULTS = Path(__file__).parent / "results" / "frontier.csv"
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
 COLOURS = {0.05: BLUE, 0.1: ORANGE, 0.2: VERMILION}
 
 
-def attempt(problem: sp.Problem, n: int, instances: int) -> tuple[int, np.ndarray]:
-    """How many of so many instances are learned, every atom, and the iterations of each."""
+def attempt(problem: sp.Problem, n: int, instances: int, method: str) -> Record:
+    """So many instances drawn, solved and scored."""
     drawn = sample_each([problem] * instances, n, seeds=range(FIRST_SEED, FIRST_SEED + instances))
-    found = record(solve_drawn(drawn, problem, seed=FIRST_SEED), drawn.truth)
-    return int(np.sum(found.learned)), found.iterations
+    return record(solve_drawn(drawn, problem, seed=FIRST_SEED, search=sp.Search(vote=method == VOTE)), drawn.truth)
 
 
-def walk(rho: float, n: int, instances: int, first: float) -> None:
+def point(rho: float, n: int, ratio: float, instances: int, method: str) -> bool:
+    """Whether enough are learned at one point, which is printed and kept."""
+    P = round(ratio * float(sp.spinodal(sp.Problem.sparse(alpha=ALPHA, pi=1.0, rho=rho, noise_variance=NOISE))) * n)
+    problem = sp.Problem.sparse(alpha=ALPHA, pi=P / n, rho=rho, noise_variance=NOISE)
+    started = time.perf_counter()
+    found = attempt(problem, n, instances, method)
+    seconds, solved, right = time.perf_counter() - started, int(np.sum(found.learned)), float(np.mean(found.score.angle < HALF_RIGHT))
+    print(
+        f"{method}: rho = {rho:g}, N = {n}, {ratio:g} spinodals: {solved} of {instances}, {np.sum(found.converged)} called converged, "
+        f"{right:.0%} of the atoms half right, {found.iterations.min()}-{found.iterations.max()} iterations, {seconds:.0f} s",
+        flush=True,
+    )
+    with RESULTS.open("a", newline="") as file:
+        row = (method, rho, n, ratio, P, solved, instances, found.iterations.min(), found.iterations.max())
+        csv.writer(file, lineterminator="\n").writerow(row)
+    return solved >= ENOUGH * instances
+
+
+def walk(rho: float, n: int, instances: int, first: float, method: str) -> None:
     """From the first ratio of pi to the spinodal down while enough are learned, or up until enough are."""
-    spinodal = float(sp.spinodal(sp.Problem.sparse(alpha=ALPHA, pi=1.0, rho=rho, noise_variance=NOISE)))
     place, seen = RATIOS.index(first), set[int]()
     while 0 <= place < len(RATIOS) and place not in seen:
         seen.add(place)
-        P = round(RATIOS[place] * spinodal * n)
-        problem = sp.Problem.sparse(alpha=ALPHA, pi=P / n, rho=rho, noise_variance=NOISE)
-        solved, iterations = attempt(problem, n, instances)
-        row = (rho, n, RATIOS[place], P, solved, instances, iterations.min(), iterations.max())
-        print(f"rho = {rho:g}, N = {n}, {RATIOS[place]:g} spinodals: {solved} of {instances}, {row[6]}-{row[7]} iterations", flush=True)
-        with RESULTS.open("a", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(row)
-        place += -1 if solved >= ENOUGH * instances else 1
+        place += -1 if point(rho, n, RATIOS[place], instances, method) else 1
 
 
 def draw() -> None:
@@ -82,10 +96,16 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[100])
     parser.add_argument("--instances", type=int, default=10)
     parser.add_argument("--first", type=float, choices=RATIOS, default=2.0, help="pi over the spinodal to begin with")
+    parser.add_argument("--points", nargs="+", metavar="RHO:N:RATIO", help="these points only")
+    parser.add_argument("--single", action="store_true", help="one run of each instance")
     parser.add_argument("--draw", action="store_true", help="only draw the results so far")
     given = parser.parse_args(arguments)
-    if not given.draw:
+    method = SINGLE if given.single else VOTE
+    if given.points:
+        for rho, n, ratio in (words.split(":") for words in given.points):
+            point(float(rho), int(n), float(ratio), given.instances, method)
+    elif not given.draw:
         for rho in given.rho:
             for n in given.sizes:
-                walk(rho, n, given.instances, given.first)
+                walk(rho, n, given.instances, given.first, method)
     draw()

@@ -22,6 +22,7 @@ import spinodal as sp
 from spinodal.inference.execution.batch import Plan, begin_batch, run_batch
 from spinodal.inference.execution.sharding import Sharded
 from spinodal.inference.loop import Tolerance
+from spinodal.inference.solvers.base import COLD
 
 # A strong hint; one with learned parameters; a weak hint, with repairs and the order of F'; a dictionary from scratch.
 CASES: dict[str, tuple[float, tuple[str, ...]]] = {
@@ -64,7 +65,7 @@ def collectives(devices: int) -> list[tuple[str, str]]:
         numbers = placement.everywhere(jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], model))
         observed, keys = placement.columns(observed), placement.everywhere(jax.random.split(jax.random.key(0), 1))
         plan = Plan(sp.Search().around(sp.AMP()), N, "float64", sp.Pair(False, False))
-        run = begin_batch(plan, observed, numbers, keys, None)
+        run = begin_batch(plan, observed, numbers, keys, None, COLD)
         run = placement.run(run, plan.solver.divided(run.state))
         goal = run.iteration + LIMIT
         text = run_batch.lower(plan, observed, numbers, run, goal, goal, Tolerance(1e-4)).compile().as_text()

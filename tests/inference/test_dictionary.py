@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.inference.search.annealing import Annealed, first_guess, is_hot
-from spinodal.inference.search.diagnostics import diagnose, findings_in_words
-from spinodal.inference.search.repair import mend, repaired
+from spinodal.inference.search.annealing import FIRST, Annealed, first_guess, is_hot
+from spinodal.inference.search.diagnostics import diagnose, findings_in_words, settled_signals
+from spinodal.inference.search.repair import in_place, mend, repaired, turned_atoms
 from spinodal.inference.task import Task, make_task
 from spinodal.model.priors import Moments
 
@@ -225,6 +225,58 @@ def test_two_atoms_that_span_the_right_plane_with_wrong_axes_are_told_apart(solv
         assert max(cosine(mended.mean[:, given_way], truth.F[:, i]) for i in pair) > 0.99
 
 
+def sheared(truth: Any, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Atom 3 with a share of atom 7 in it, and codes that make up for it."""
+    F, X = truth.F.copy(), truth.X.copy()
+    F[:, 3] += share * F[:, 7]
+    X[7] -= share * X[3]
+    return F, X
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 2.0])
+def test_an_atom_with_some_of_another_in_it_shows_in_the_ratio_of_their_codes(solved: Settled, share: float) -> None:
+    task, found, truth = solved
+    F, X = sheared(truth, share)
+    with jax.enable_x64(True):
+        spoiled = estimate(task, F, X)
+        assert np.allclose(spoiled.square, found.square)
+        seen = diagnose(task, spoiled)
+        assert seen.trouble
+        assert seen.local
+        assert list(np.flatnonzero(np.asarray(seen.mixed_with) >= 0)) == [3]
+        assert seen.mixed_with[3] == 7
+        assert seen.ratio[3] == pytest.approx(-share, rel=1e-2)
+        turned = turned_atoms(spoiled, seen)
+        np.testing.assert_allclose(turned.F.mean @ turned.X.mean, F @ X, atol=1e-9)  # the data are explained as before
+        assert cosine(turned.F.mean[:, 3], truth.F[:, 3]) > 0.999
+        zero = truth.X[7] == 0
+        assert np.mean(np.abs(turned.X.mean[7][zero])) < 0.05 * np.mean(np.abs(X[7][zero]))
+
+
+def test_what_is_right_shares_no_ratio(solved: Settled) -> None:
+    task, found, _ = solved
+    with jax.enable_x64(True):
+        assert np.all(np.asarray(diagnose(task, found).mixed_with) < 0)
+
+
+def test_a_missing_atom_is_mended_in_place_and_settled_signals_are_kept(solved: Settled) -> None:
+    task, _, truth = solved
+    F, X = truth.F.copy(), truth.X.copy()
+    F[:, 7], X[7] = np.random.default_rng(3).standard_normal(len(F)), 0
+    solver = Annealed(sp.AMP())
+    with jax.enable_x64(True):
+        spoiled = estimate(task, F, X)
+        seen = diagnose(task, spoiled)
+        assert seen.local
+        assert mend(solver, task, solver.init(task, None, spoiled), seen, True, FIRST).temperature == 0
+        mended, settled = in_place(task, spoiled, seen), np.asarray(settled_signals(spoiled))
+        assert cosine(mended.F.mean[:, 7], truth.F[:, 7]) > 0.8
+        others = np.delete(np.arange(N), 7)
+        np.testing.assert_array_equal(mended.X.mean[np.ix_(others, settled)], X[np.ix_(others, settled)])
+        assert np.all(mended.X.mean[:, ~settled] == 0)
+        assert np.mean(truth.X[7][~settled] != 0) > 0.9
+
+
 def test_reasons_name_the_atoms(solved: Settled) -> None:
     """Counted from 1, as columns of a table are."""
     task, _, truth = solved
@@ -243,7 +295,7 @@ def test_mending_forgets_the_signals_keeps_good_atoms_and_heats(solved: Settled)
     with jax.enable_x64(True):
         spoiled = estimate(task, F, X)
         state = solver.init(task, None, spoiled)
-        mended = mend(solver, task, state, diagnose(task, spoiled), 40)
+        mended = mend(solver, task, state, diagnose(task, spoiled), False, FIRST)
         kept = np.delete(np.arange(N), 7)
         np.testing.assert_array_equal(mended.inner.F.mean[:, kept], F[:, kept])
         assert np.mean(np.square(mended.inner.F.mean[:, 7])) == pytest.approx(1.0)

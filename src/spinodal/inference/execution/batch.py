@@ -20,7 +20,7 @@ from ..messages.means import returned
 from ..search.diagnostics import Findings, inspect, with_directions
 from ..search.repair import mend
 from ..search.search import WORTH
-from ..solvers.base import Estimate, Solver, model_of
+from ..solvers.base import Cooling, Estimate, Solver, model_of
 from ..task import Task, make_task
 from .machine import platform
 
@@ -96,12 +96,14 @@ class Plan(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a look at a settled state says; of the best one, also after how many repairs in a row nothing better was found."""
+    """What a look at a settled state says; of the best one, also after how many repairs in a row nothing better was found, and how many
+    times a run of the instance was heated."""
 
     found: Findings
     free_entropy: Any
     trouble: Any = None
     in_vain: Any = None
+    heated: Any = None
 
 
 class Conclusion(NamedTuple):
@@ -146,10 +148,15 @@ def _keys(seeds: Any, starts: Any) -> Any:
 
 
 @compiled(0)
-def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: Estimate | None) -> Run:
+def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: Estimate | None, cooling: Cooling) -> Run:
+    """Before the first iteration. What starts from an F that it is told is cooled."""
+
     def one(observed: Observed, model: Model, key: Any, start: Estimate | None) -> Run:
         task = plan.task(observed, model)
-        return begin(plan.solver, task, plan.solver.init(task, key, start))
+        state = plan.solver.init(task, key, start)
+        if start is not None and start.X is None:
+            state = plan.solver.restart(task, state, start, cooling)
+        return begin(plan.solver, task, state)
 
     return mapped(one)(observed, model, keys, start)
 
@@ -178,20 +185,23 @@ def inspect_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Ver
 def completed(verdict: Verdict) -> Verdict:
     """A verdict with what the host adds to it."""
     found = with_directions(verdict.found)
-    return Verdict(found, verdict.free_entropy, found.trouble, np.zeros(np.shape(found.finite), int))
+    never = np.zeros(np.shape(found.finite), int)
+    return Verdict(found, verdict.free_entropy, found.trouble, never, never)
 
 
 @compiled(0)
-def repair_batch(plan: Plan, observed: Observed, model: Model, run: Run, found: Findings, marked: Any, slow: Any) -> Run:
-    def one(observed: Observed, model: Model, run: Run, found: Findings, marked: Any) -> Run:
-        mended = mend(plan.solver, plan.task(observed, model), run.state, found, slow)
+def repair_batch(
+    plan: Plan, observed: Observed, model: Model, run: Run, found: Findings, marked: Any, gently: Any, cooling: Cooling
+) -> Run:
+    def one(observed: Observed, model: Model, run: Run, found: Findings, marked: Any, gently: Any, cooling: Cooling) -> Run:
+        mended = mend(plan.solver, plan.task(observed, model), run.state, found, gently, cooling)
         # What is not mended has settled and stays so: its history says that nothing changes.
         done = History(*(jnp.zeros_like(value) for value in run.history))._replace(age=jnp.ones_like(run.history.age))
         other = again(run, jax.tree.map(lambda new, old: jnp.where(marked, new, old), mended, run.state))
         history = jax.tree.map(lambda new, old: jnp.where(marked, new, old), other.history, done)
         return other._replace(history=history)
 
-    return mapped(one)(observed, model, run, found, marked)
+    return mapped(one)(observed, model, run, found, marked, gently, cooling)
 
 
 def keep_better(kept: tuple[Run, Verdict], new: tuple[Run, Verdict]) -> tuple[Run, Verdict]:
@@ -204,7 +214,7 @@ def keep_better(kept: tuple[Run, Verdict], new: tuple[Run, Verdict]) -> tuple[Ru
         run, best = new if better.all() else kept
     else:
         run, best = _chosen(better, new[0], kept[0]), jax.tree.map(partial(_choose, np, better), now, old)
-    return run, best._replace(in_vain=np.where(gained, 0, old.in_vain + 1))
+    return run, best._replace(in_vain=np.where(gained, 0, old.in_vain + 1), heated=old.heated)
 
 
 def _choose(library: Any, where: Any, yes: Any, no: Any) -> Any:

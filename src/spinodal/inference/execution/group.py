@@ -14,9 +14,10 @@ from ...model.model import Model
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..loop import RECORDED, Run, Tolerance
+from ..search.annealing import FIRST
 from ..search.search import Engine, Place, Search, search
 from ..solution import Trace
-from ..solvers.base import Estimate
+from ..solvers.base import Cooling, Estimate
 from . import batch
 from .batch import Conclusion, Plan, Verdict
 from .checkpoint import Checkpoint
@@ -32,7 +33,8 @@ _WATCHED_SHARE, _WATCHED_MOST = 0.1, 20
 
 class Wishes(NamedTuple):
     """How long to go on, what surrounds the solver, and who is told. One that `explores` stops as soon as there is something to compare;
-    with a `strong` hint, or from the end of another run, there is nothing to search."""
+    with a `strong` hint, or from the end of another run, there is nothing to search. `cooling` is that of a run which is told where to
+    start, and the least after a repair."""
 
     max_iterations: int
     tolerance: float
@@ -41,6 +43,7 @@ class Wishes(NamedTuple):
     progress: Told | None = None
     watch: Callable[[int, Pair[Any]], None] | None = None
     explores: bool = False
+    cooling: Cooling = FIRST
 
 
 class Outcome(NamedTuple):
@@ -78,17 +81,15 @@ class Recorder:
         return Trace(*whole)
 
 
-def widths(count: int, widest: int | None, placement: OneDevice) -> list[int]:
+def widths(count: int, widest: int, most: int, placement: OneDevice) -> list[int]:
     """How many runs of so many are made together, and again, until all are made.
 
-    One after another on a CPU, where each stays in cache and stops when it is done. Elsewhere at most the `widest` number of the solve so
-    far, or a quarter, a sixteenth, ... of it, the last group filled up: every width is compiled.
+    One after another on a CPU, where each stays in cache and stops when it is done. Elsewhere at most as many as fit, and else the `widest`
+    number of the solve so far, or a quarter, a sixteenth, ... of it, the last group filled up: every width is compiled.
     """
     if count == 0 or (one_by_one() and placement.devices == 1):
         return [1] * count
-    if widest is None:
-        return [count]
-    width = widest
+    width = max(widest, min(count, most))
     while width >= 4 * count:
         width //= 4
     return [width] * -(-count // width)
@@ -108,7 +109,7 @@ def solve_group(
     told = wishes.progress
     if told is not None:
         told("compiling", 0, float("nan"))
-    run = batch.begin_batch(plan, observed, model, keys, start)
+    run = batch.begin_batch(plan, observed, model, keys, start, wishes.cooling)
     run = placement.run(run, plan.solver.divided(run.state))
     recorder, place, goal_left = Recorder(placement), Place(), None
 
@@ -118,7 +119,7 @@ def solve_group(
     if saved is not None and saved.goes_on:
         place, goal_left, run, recorder.parts = saved.load(inspect, run, placement, plan.solver)
 
-    def go(run: Run, allowed: int, looser: float | None, place: Place) -> Run:
+    def go(run: Run, allowed: Any, looser: float | None, place: Place) -> Run:
         """Up to `allowed` more iterations for every instance."""
         nonlocal goal_left
         settled = Tolerance.of(wishes.tolerance, looser)
@@ -135,17 +136,29 @@ def solve_group(
             if not np.any(unfinished):
                 return run
 
+    def repair(run: Run, verdict: Verdict, again: Any, gently: Any, slow: Any) -> Run:
+        cooling = Cooling(np.full(len(slow), wishes.cooling.hot), slow)
+        return batch.repair_batch(plan, observed, model, run, verdict.found, again, gently, cooling)
+
     engine = Engine(
         go=go,
         inspect=inspect,
-        repair=lambda run, verdict, again, slow: batch.repair_batch(plan, observed, model, run, verdict.found, again, slow),
+        repair=repair,
         keep_better=batch.keep_better,
         overlap=lambda run: batch.overlap_batch(plan, observed, model, run),
         reorder=lambda run, places, sign, moved: batch.reorder_batch(plan, run, places, sign.astype(plan.dtype), moved),
     )
     hinted = observed.F_prime is not None and not model.knowledge.fixed
     run, verdict = search(
-        wishes.search, engine, run, wishes.max_iterations, strong=wishes.strong, hinted=hinted, explores=wishes.explores, place=place
+        wishes.search,
+        engine,
+        run,
+        wishes.max_iterations,
+        strong=wishes.strong,
+        hinted=hinted,
+        explores=wishes.explores,
+        least=int(wishes.cooling.slow),
+        place=place,
     )
     if told is not None:
         told("predicting", int(np.max(run.iteration)), float("nan"))
@@ -177,13 +190,13 @@ def _outcome(
         return batch.conclude_batch(plan, observed, model, run, wishes.tolerance)
 
     if verdict is not None:  # what repairs needed, and no status does
-        verdict = verdict._replace(found=verdict.found._replace(axes=None, directions=None))
+        verdict = verdict._replace(found=verdict.found._replace(ratio=None, directions=None))
     found, verdict, iterations = recorder.placement.fetched((concluded(run), verdict, run.iteration))
     lost = ~(found.finite & found.fits)
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
         best = plan.solver.best(run.state)
-        state = best if best is not None else batch.begin_batch(plan, observed, model, keys, start).state
+        state = best if best is not None else batch.begin_batch(plan, observed, model, keys, start, wishes.cooling).state
         other = recorder.placement.fetched(concluded(run._replace(state=state)))
         found = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), found, other)
     return Outcome(found, verdict, lost, iterations, recorder.joined(len(lost)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,11 +24,13 @@ from ..task import Data
 from .batch import Plan, random_keys
 from .checkpoint import Checkpoint, Ended
 from .group import Outcome, Wishes, solve_group, widths
-from .machine import OneDevice
+from .machine import OneDevice, bytes_needed, memory
 
 # Entries held out to learn the noise from: so many, but not less or more than these shares of all, and none at all of too few. 4000 tell
 # a variance to 2%.
 _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
+# Runs made together take at most this share of the memory, and are at most so many.
+_ROOM, _MOST_TOGETHER = 0.5, 256
 # An atom that turns by more than this squared sine after the runs were compared is another atom. Atoms named in a reason, at most.
 _MOVED, _NAMED = 0.1, 5
 _PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
@@ -67,7 +69,10 @@ class Runs:
         self.models = [models[0]] * self.size if len(models) == 1 else list(models)
         self.from_scratch = observed.F_prime is None
         self.holds = False
-        self.widest: int | None = None
+        self.widest = 0
+        M, P = observed.Y.shape[1:]
+        room = _ROOM * memory() * placement.memories / bytes_needed(M, plan.N, P, self.dtype.itemsize)
+        self.most = max(1, int(min(room, _MOST_TOGETHER)))
         self.iterations = 0  # of all groups so far
 
     def _seed(self, k: int) -> tuple[int, int]:
@@ -92,10 +97,13 @@ class Runs:
     def alone(self, start: Solution | None) -> Solution:
         """One run of every instance, from its own start or a given one."""
         jobs = [Job(k, 0, None if start is None else _estimate(start, k, self.dtype), None) for k in range(self.size)]
-        found = [found for found, _ in self.make(jobs, self.wishes)]
+        groups = list(self._groups(jobs, self.wishes))
+        together = len(groups) == 1 and len(groups[0].sound) == self.size  # nothing to take apart and copy
+        found = groups[0].found if together else joined([each for each, _ in _separate(groups, self.size)])
         if start is not None and self.from_scratch:
-            found = [_going_on(each, Status(start.status[k])) for k, each in enumerate(found)]
-        return joined(found)
+            ends = [_going_on(found.status[k], found.reason[k], Status(start.status[k])) for k in range(self.size)]
+            found.status[:], found.reason[:] = zip(*ends, strict=True)
+        return found
 
     def compared(self, runs: int, votes: bool, learn: tuple[str, ...]) -> Solution:
         """The best of several runs of every instance, with what the others say of it."""
@@ -106,7 +114,7 @@ class Runs:
 
         def explore(asked: list[tuple[int, Request]]) -> list[Member]:
             answers: dict[int, Member] = {}
-            kinds = [(request.told is None, request.limit) for _, request in asked]
+            kinds = [(request.told is None, request.limit, request.cooling) for _, request in asked]
             for kind in dict.fromkeys(kinds):  # those of a kind are made together
                 places = [i for i, each in enumerate(kinds) if each == kind]
                 jobs = []
@@ -115,7 +123,7 @@ class Runs:
                     start = None if request.told is None else self._told(request.told, request.trust, random[k])
                     jobs.append(Job(k, made[k], start, request.model))
                     made[k] += 1
-                wishes = self.wishes._replace(max_iterations=kind[1], explores=votes)
+                wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
                 for i, (found, sound) in zip(places, self.make(jobs, wishes), strict=True):
                     answers[i] = Member.of(found, asked[i][1].told, sound)
             return [answers[i] for i in range(len(asked))]
@@ -154,19 +162,23 @@ class Runs:
 
     def make(self, jobs: list[Job], wishes: Wishes) -> list[tuple[Solution, bool]]:
         """Each run as a solution, and whether it looks sound by itself. Jobs are all of a kind."""
-        answers: list[tuple[Solution, bool]] = []
-        for width in widths(len(jobs), self.widest, self.placement):
-            here = jobs[len(answers) : len(answers) + width]
+        return _separate(self._groups(jobs, wishes), len(jobs))
+
+    def _groups(self, jobs: list[Job], wishes: Wishes) -> Iterator[Ended]:
+        """The runs in groups as they end, the last one filled up with copies."""
+        done = 0
+        for width in widths(len(jobs), self.widest, self.most, self.placement):
+            here = jobs[done : done + width]
+            done += width
             filled = here + [here[-1]] * (width - len(here))
-            self.widest = max(self.widest or 0, width)
+            self.widest = max(self.widest, width)
             ended = None if self.saved is None else self.saved.past(self.models[0])
             if ended is None:
                 ended = self._group(filled, wishes)
                 if self.saved is not None:
                     self.saved.finish(ended)
             self.iterations += int(np.max(ended.found.iterations))
-            answers += [(ended.found[k], bool(ended.sound[k])) for k in range(len(here))]
-        return answers
+            yield ended
 
     def _group(self, jobs: list[Job], wishes: Wishes) -> Ended:
         observed = self._data(jobs, self.holds)
@@ -231,11 +243,16 @@ def _each(model: Model, size: int) -> list[Model]:
     return [jax.tree.unflatten(structure, [column[k] for column in columns]) for k in range(size)]
 
 
-def _going_on(found: Solution, before: Status) -> Solution:
+def _separate(groups: Iterable[Ended], count: int) -> list[tuple[Solution, bool]]:
+    """The first so many runs of some groups, one by one."""
+    return [(ended.found[k], bool(ended.sound[k])) for ended in groups for k in range(len(ended.sound))][:count]
+
+
+def _going_on(status: Status, reason: str, before: Status) -> tuple[Status, str]:
     """What goes on from an unconfirmed solution is not confirmed either."""
-    if found.status is not Status.CONVERGED or before.trusted:
-        return found
-    return replace(found, status=Status.UNCONFIRMED, reason=f"it settled, but went on from a solution that was {before}")
+    if status is not Status.CONVERGED or before.trusted:
+        return status, reason
+    return Status.UNCONFIRMED, f"it settled, but went on from a solution that was {before}"
 
 
 def _with_its_way(end: Solution, sound: bool, way: Solution) -> Solution:

@@ -16,13 +16,15 @@ import jax.numpy as jnp
 from ...model.priors import Moments
 from ..loop import History, Tolerance, median
 from ..messages.means import first_offsets, without_offsets
-from ..solvers.base import Estimate, Solver, Wrapper
+from ..solvers.base import Cooling, Estimate, Solver, Wrapper
 from ..task import Task
 
 # Shares of the power of z: where the temperature starts, and where its slow fall ends.
-_HOT, _WARM = 0.6, 0.1
+HOT, _WARM = 0.6, 0.1
 # Iterations of slow cooling in the shortest epochs.
 SHORTEST = 40
+# The cooling of a first run.
+FIRST = Cooling(HOT, SHORTEST)
 # The factor an iteration takes off the temperature once the slow fall has ended, in the shortest epochs and in longer ones: what is easy
 # is found with little care, and what is not needs more of it all the way down.
 _QUICK, _CAREFUL = 0.6, 0.9
@@ -33,11 +35,12 @@ _FIRST_VARIANCE, _RANDOM = 0.5, 0.3
 
 
 class Heat(NamedTuple):
-    """The solver's state, the temperature, how many iterations of the epoch cool slowly, and how many there were."""
+    """The solver's state, the temperature, how many iterations cool slowly, the factor of each, and how many there were."""
 
     inner: Any
     temperature: Any
     slow: Any
+    gentle: Any
     age: Any
 
 
@@ -56,14 +59,13 @@ class Annealed(Wrapper):
             slow = SHORTEST if self.slow is None else self.slow
         else:
             slow = (self.slow or 0) if start is None else 0
-        return _heated(task, self.inner.init(task, key, start), slow)
+        return _heated(task, self.inner.init(task, key, start), Cooling(HOT, slow))
 
     def step(self, task: Task, state: Heat) -> Heat:
-        gentle = (_WARM / _HOT) ** (1 / jnp.maximum(state.slow, 1))
-        rate = jnp.where(state.age < state.slow, gentle, jnp.where(state.slow <= SHORTEST, _QUICK, _CAREFUL))
+        rate = jnp.where(state.age < state.slow, state.gentle, jnp.where(state.slow <= SHORTEST, _QUICK, _CAREFUL))
         temperature = rate.astype(task.Y.dtype) * state.temperature
         inner = self.inner.step(task._replace(temperature=temperature), state.inner)
-        return Heat(inner, temperature, state.slow, state.age + 1)
+        return state._replace(inner=inner, temperature=temperature, age=state.age + 1)
 
     def finished(self, task: Task, state: Heat, history: History, tolerance: Tolerance) -> Any:
         """Nothing settles while the temperature still matters.
@@ -75,16 +77,18 @@ class Annealed(Wrapper):
         inner = self.inner.finished(self.inside(task, state), state.inner, history, tolerance)
         return ~is_hot(state.temperature, history.level) & (inner | given_up)
 
-    def restart(self, task: Task, state: Heat, F: Moments, slow: Any) -> Heat:
-        return _heated(task, self.inner.restart(task, state.inner, F, slow), slow)
+    def restart(self, task: Task, state: Heat, start: Estimate, cooling: Cooling) -> Heat:
+        return _heated(task, self.inner.restart(task, state.inner, start, cooling), cooling)
 
     def inside(self, task: Task, state: Heat) -> Task:
         return task._replace(temperature=state.temperature)
 
 
-def _heated(task: Task, inner: Any, slow: Any) -> Heat:
-    temperature = jnp.where(jnp.asarray(slow) > 0, _HOT * task.power, 0).astype(task.Y.dtype)
-    return Heat(inner, temperature, jnp.asarray(slow), jnp.asarray(0))
+def _heated(task: Task, inner: Any, cooling: Cooling) -> Heat:
+    hot, slow = jnp.asarray(cooling.hot, task.Y.dtype), jnp.asarray(cooling.slow, int)
+    temperature = jnp.where(slow > 0, hot * task.power, 0).astype(task.Y.dtype)
+    gentle = ((_WARM / jnp.maximum(hot, _WARM)) ** (1 / jnp.maximum(slow, 1))).astype(task.Y.dtype)
+    return Heat(inner, temperature, slow, gentle, jnp.asarray(0))
 
 
 def is_hot(temperature: Any, level: Any) -> Any:

@@ -35,6 +35,11 @@ _SIGMAS = 5.0
 _TOGETHER = 6.0
 # Where more than this share of the atoms are such, the state is frozen as a whole, and pairs are not what is wrong.
 _FROZEN = 0.1
+# What less than this share of the signals lacks is mended in place.
+_MINORITY = 0.25
+# Two codes have a given ratio if they are within so many standard deviations of it. Atoms are mixed if more than this share of the signals
+# that use both have one ratio, and the probability of that by chance is below exp(-_EVIDENCE)/N.
+_WITHIN, _MOST, _EVIDENCE = 3.0, 0.5, 8.0
 # Data are explained if half of the signals have squared residuals below this many noise levels, or this share of the data's power.
 _NOISES, _SHARE = 20.0, 1e-3
 # Atoms named in a reason, at most.
@@ -44,9 +49,10 @@ _NAMED = 5
 class Findings(NamedTuple):
     """What a look at a settled state finds, for each atom and for all.
 
-    `copy_of` is the atom that each is a copy of (-1: none), `mixed_with` likewise; `axes` are better directions for mixed atoms (columns);
+    `copy_of` is the atom that each is a copy of (-1: none), `mixed_with` likewise; `ratio` times that atom added to a mixed one is better;
     `unsettled` counts the signals that have not settled, and `correlations` are those of their residuals; `missing` counts directions
-    that they share, and `directions` are those, the most frequent first. `dense` says that too many codes are nonzero altogether.
+    that they share, and `directions` are those, the most frequent first. `dense` says that too many codes are nonzero altogether, and
+    `local` that only a few atoms are wrong, if any: mixed ones, or those that a minority of the signals lacks.
     """
 
     finite: Any
@@ -57,7 +63,8 @@ class Findings(NamedTuple):
     uneven: Any
     dense: Any
     mixed_with: Any
-    axes: Any
+    ratio: Any
+    local: Any
     unsettled: Any
     correlations: Any
     missing: Any = None
@@ -85,7 +92,7 @@ def inspect(task: Task, found: Estimate) -> Findings:
     """What is found without the directions that residuals share."""
     _, N, P = task.sizes
     unsettled, correlations = unsettled_signals(task, found)
-    mixed_with, axes = mixed_atoms(found)
+    mixed_with, ratio = mixed_atoms(found)
     no = jnp.zeros(N, bool)
     unused, misused, uneven, dense = no, no, jnp.asarray(False), jnp.asarray(False)
     rho = task.prior.X.density()
@@ -96,17 +103,18 @@ def inspect(task: Task, found: Estimate) -> Findings:
         misused = jnp.abs(z) > _SIGMAS + 1
         uneven = jnp.mean(z**2) > 1 + _SIGMAS * jnp.sqrt(2.0 / N)
         dense = jnp.mean(found.nonzeros) / P > rho + _SIGMAS * jnp.sqrt(rho / (1.0 * N * P))
-    noise = task.channel.noise_scale(task.power)
+    explained = median(found.square) < _NOISES * task.channel.noise_scale(task.power) + _SHARE * task.power
     return Findings(
         finite=jnp.all(jnp.isfinite(found.F.mean)),
-        explained=median(found.square) < _NOISES * noise + _SHARE * task.power,
+        explained=explained,
         copy_of=copied_atoms(found),
         unused=unused,
         misused=misused,
         uneven=uneven,
         dense=dense,
         mixed_with=mixed_with,
-        axes=axes,
+        ratio=ratio,
+        local=explained & (jnp.any(mixed_with >= 0) | (unsettled < _MINORITY * P)),
         unsettled=unsettled,
         correlations=correlations,
     )
@@ -171,25 +179,51 @@ def with_directions(seen: Findings) -> Findings:
 
 
 def mixed_atoms(found: Estimate) -> tuple[Any, Any]:
-    """For each atom the one that it shares a plane with and is used together with too often (-1: none), and a better axis for it.
+    """For each atom the one that it is mixed with (-1: none), and how much of that is to be added to it.
 
-    A signal that uses one true atom of the plane uses both wrong ones, and their sum is the true atom.
+    If an atom is a + c b where a and b are right, every signal that uses a alone must take off c of b: it uses both, at one ratio. So two
+    atoms whose codes have the same ratio in many signals, or that are used together far too often, have the wrong axes in the right
+    plane, and the ratio tells better ones.
     """
-    F, X = found.F, found.X
-    P = X.mean.shape[1]
-    active = (X.mean**2 > X.variance).astype(X.mean.dtype)
-    together = active @ active.T
+    X, V = found.X
+    N, P = X.shape
+    active = X**2 > V
+    together = active.astype(X.dtype) @ active.astype(X.dtype).T
     uses = jnp.diagonal(together)
     chance = uses[:, None] * uses / P
-    often = (together > chance + _TOGETHER * jnp.sqrt(chance) + _TOGETHER) & _yields(found)
-    mixed = jnp.any(often, axis=1)
-    mixed &= jnp.sum(mixed) <= jnp.maximum(2, _FROZEN * mixed.shape[0])
-    partner = jnp.argmax(jnp.where(often, together - chance, -jnp.inf), axis=1)
-    strength = (jnp.abs(X.mean) + jnp.abs(X.mean[partner])) * active * active[partner]
-    signal = jnp.argmax(strength, axis=1)
-    atoms = jnp.arange(mixed.shape[0])
-    axes = F.mean * X.mean[atoms, signal] + F.mean[:, partner] * X.mean[partner, signal]
-    return jnp.where(mixed, partner, -1), axes
+    order = jnp.arange(N)
+    yields = (uses[:, None] < uses) | ((uses[:, None] == uses) & (order[:, None] > order))
+    partner = jnp.argmax(jnp.where(yields, together - chance, -jnp.inf), axis=1)
+    both = active & active[partner]
+    number, expected = jnp.sum(both, axis=1), chance[order, partner]
+    often = number > expected + _TOGETHER * jnp.sqrt(expected) + _TOGETHER
+    often &= jnp.sum(often) <= jnp.maximum(2, _FROZEN * N)
+    ratio, evidence = _common_ratio(X, V, X[partner], V[partner], both)
+    mixed = jnp.any(yields, axis=1) & (often | (evidence > _EVIDENCE + jnp.log(N)))
+    # The better axis takes the place of the nearer of the two atoms.
+    unit = found.F.mean / jnp.sqrt(jnp.maximum(jnp.sum(found.F.mean**2, axis=0), jnp.finfo(X.dtype).tiny))
+    axes = found.F.mean + ratio * found.F.mean[:, partner]
+    other = mixed & (jnp.abs(jnp.sum(axes * unit, axis=0)) < jnp.abs(jnp.sum(axes * unit[:, partner], axis=0)))
+    place = jnp.where(other, partner, N)  # N: nowhere
+    mixed_with = jnp.where(mixed & ~other, partner, -1).at[place].set(order, mode="drop")
+    return mixed_with, ratio.at[place].set(1 / jnp.where(ratio == 0, 1, ratio), mode="drop")
+
+
+def _common_ratio(x: Any, V: Any, y: Any, W: Any, both: Any) -> tuple[Any, Any]:
+    """For each row the median of y/x over the signals where `both` are there, and how surely more of them have it than by chance: minus
+    the logarithm of (Chernoff's bound on) the probability that so many do."""
+    number = jnp.sum(both, axis=1)
+    ratios = jnp.sort(jnp.where(both, y / jnp.where(both, x, 1), jnp.inf), axis=1)
+    ratio = jnp.take_along_axis(ratios, jnp.maximum(number - 1, 0)[:, None] // 2, axis=1)
+    ratio = jnp.where(jnp.isfinite(ratio), ratio, 0)
+    width = _WITHIN * jnp.sqrt(W + ratio**2 * V)
+    same = jnp.sum(both & (jnp.abs(y - ratio * x) < width), axis=1) - 1  # one of them is the median itself
+    size = jnp.sqrt(jnp.sum(both * y**2, axis=1, keepdims=True) / jnp.maximum(number, 1)[:, None])
+    # Whatever x is, y is in the window with at most this probability, if it is independent.
+    window = jnp.minimum(1.0, (2 / jnp.pi) ** 0.5 * width / jnp.where(size > 0, size, 1))
+    chance = jnp.maximum(jnp.sum(both * window, axis=1), jnp.finfo(x.dtype).tiny)
+    more = (same > chance) & (same > _MOST * number)
+    return ratio[:, 0], jnp.where(more, same * jnp.log(jnp.maximum(same, 1) / chance) - same + chance, 0.0)
 
 
 def judge(outcome: Any, k: int, from_scratch: bool) -> tuple[Status, str]:
@@ -223,7 +257,8 @@ def findings_in_words(found: Findings) -> list[str]:
     mixed = np.flatnonzero(found.mixed_with >= 0)
     if mixed.size:
         pairs = [f"{found.mixed_with[i] + 1} and {i + 1}" for i in mixed]
-        words.append(f"{_number(mixed.size, 'pair of atoms is', 'pairs of atoms are')} used together too often: {_some(pairs)}")
+        which = _number(mixed.size, "pair of atoms is", "pairs of atoms are")
+        words.append(f"{which} mixed, so that signals use both where one would do: {_some(pairs)}")
     if found.missing > 0:
         words.append(f"the residuals of unsettled signals share {_number(int(found.missing), 'direction', 'directions')} that no atom has")
     misused = np.flatnonzero(found.misused & ~found.unused)

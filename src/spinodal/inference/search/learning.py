@@ -16,11 +16,10 @@ import jax.numpy as jnp
 
 from ...errors import check_choice
 from ...model.model import Model
-from ...model.priors import Moments
 from ...pair import Pair
 from ..loop import History, Tolerance, median
 from ..messages.update import COUNT_EVERY
-from ..solvers.base import Estimate, Measured, Solver, Wrapper, model_of
+from ..solvers.base import Cooling, Estimate, Measured, Solver, Wrapper, model_of
 from ..task import Task
 from .annealing import too_hot_to_learn
 from .diagnostics import residuals
@@ -82,8 +81,8 @@ class Learning(Wrapper):
         values, drift = jax.lax.cond(ready, lambda: _better(inside, self.inner, inner, state), lambda: (state.values, state.drift))
         return Learned(inner, values, drift, state.age + 1, state.first)
 
-    def restart(self, task: Task, state: Learned, F: Moments, slow: Any) -> Learned:
-        return super().restart(task, state, F, slow)._replace(age=jnp.zeros_like(state.age))
+    def restart(self, task: Task, state: Learned, start: Estimate, cooling: Cooling) -> Learned:
+        return super().restart(task, state, start, cooling)._replace(age=jnp.zeros_like(state.age))
 
     def finished(self, task: Task, state: Learned, history: History, tolerance: Tolerance) -> Any:
         still = jnp.minimum(state.drift, 1) / _RESTLESS <= tolerance.mean

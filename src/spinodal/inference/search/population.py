@@ -14,10 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..solution import Status
+from ..solvers.base import Cooling
+from .annealing import FIRST
 from .vote import GIVEN, SAME, VOTED, Trust, best_match, counted, unit_atoms
 
 # Runs from starts of their own: so many at a time. Rounds of runs that start from the vote, and runs in each.
-_AT_A_TIME, _ROUNDS, _VOTED = 2, 4, 6
+_AT_A_TIME, _ROUNDS, _VOTED = 2, 30, 8
+# How the runs of a round are cooled, and how many iterations they may take. Many rounds of short runs get further than few of long ones,
+# if half of the runs from starts of their own share at least so many of their atoms. Otherwise long ones come first.
+_SHORT_WAYS = ((Cooling(0.3, 40), 300), (Cooling(0.6, 40), 300), (Cooling(0.6, 160), 700), (Cooling(0.6, 320), 900))
+_LONG_WAYS, _AGREED = ((FIRST, 4000), (FIRST, 4000)), 0.25
 # The first runs may take so many iterations, and later ones, which matter less one by one, so many.
 _LONG, _SHORT = 4000, 1500
 # Two estimates of an atom are the same if their squared sine is below this many times the sum of their relative variances.
@@ -29,9 +35,11 @@ _SHARE, _PASSED = 0.5, 2
 # runs at most.
 _LEFT_OUT, _REPEATS, _TESTS = 0.2, 3, 12
 # All runs that are compared take together at most this many times the iterations that one may take.
-_BUDGET = 5
-# Another round must bring this much free entropy, as a share of 1/N; so many in a row may fail to.
-_GAIN, _PATIENCE = 0.02, 2
+_BUDGET = 20
+# Another round must bring this much free entropy, as a share of 1/N.
+_GAIN = 0.02
+# A run ended where another did if so many of their atoms have a squared sine below this.
+_NEARLY_ALL, _NEAR = 0.9, 0.1
 # A learned parameter is not determined if it differs by more than this factor between runs that look sound.
 _APART = 2.0
 # Atoms named in a reason, at most.
@@ -40,12 +48,13 @@ _NAMED = 5
 
 class Request(NamedTuple):
     """A run to be made: unit atoms to start from (None: from a start of its own), the model to start with (None: the given one), the most
-    iterations, and how far the atoms are to be trusted."""
+    iterations, how far the atoms are to be trusted, and how it is cooled."""
 
     told: np.ndarray | None
     model: Any
     limit: int
     trust: Trust = VOTED
+    cooling: Cooling = FIRST
 
 
 class Member(NamedTuple):
@@ -126,7 +135,9 @@ def elect(members: Sequence[Member]) -> Elected:
         counts = untold & (again | other.sound)  # a run that went wrong as a whole says nothing against an atom
         chances += counts
         times += untold & again
-        repeated |= other.told is None and abs(other.free_entropy - best.free_entropy) < _GAIN / N and np.mean(again) > _SHARE
+        near = best_match(best.atoms, other.atoms)[1] ** 2 > 1 - _NEAR
+        as_good = abs(other.free_entropy - best.free_entropy) < _GAIN / N
+        repeated |= other.told is None and as_good and bool(np.mean(near) > _NEARLY_ALL)
         if other.told is not None:
             tested += counts
             passed += untold & again
@@ -162,25 +173,31 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
         if votes and _decided(elected):
             return elected
     assert elected is not None
-    in_vain, limit = 0, min(_SHORT, max_iterations)
+    agreed = np.mean(counted([member.atoms for member in members]).votes[: elected.best.atoms.shape[1]] >= _SHARE * len(members))
+    ways = _SHORT_WAYS if agreed >= _AGREED else _LONG_WAYS + _SHORT_WAYS
+    way, in_vain, short = 0, 0, min(_SHORT, max_iterations)
     for _ in range(_ROUNDS if votes and runs > 1 else 0):
+        cooling, limit = ways[way % len(ways)]
+        limit = min(limit, max_iterations)
         if not affordable(limit):
             break
         before = elected.best.free_entropy
         pool = sorted(members, key=lambda member: member.rank, reverse=True)[:_VOTED]
         ballot, N = counted([member.atoms for member in pool]), elected.best.atoms.shape[1]
-        ask = Request(ballot.atoms[:, :N], elected.best.found.model, limit)
+        ask = Request(ballot.atoms[:, :N], elected.best.found.model, limit, cooling=cooling)
         members += yield [ask] * min(_VOTED, affordable(limit))
         elected, members = _with_the_rest(members)
         doubtful = elected.agreement.doubtful
-        if doubtful.size and elected.best.sound and affordable(limit):
+        if doubtful.size and elected.best.sound and affordable(short):
             at_once = int(np.ceil(doubtful.size / max(1.0, _LEFT_OUT * N)))
             parts = [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)]
-            parts = parts[: min(_TESTS, affordable(limit))]
-            members += yield [ask._replace(told=np.delete(elected.best.atoms, part, axis=1), trust=GIVEN) for part in parts]
+            parts = parts[: min(_TESTS, affordable(short))]
+            test = ask._replace(limit=short, trust=GIVEN, cooling=FIRST)
+            members += yield [test._replace(told=np.delete(elected.best.atoms, part, axis=1)) for part in parts]
             elected, members = _with_the_rest(members)
-        in_vain = 0 if elected.best.free_entropy - before > _GAIN / N else in_vain + 1
-        if _decided(elected) or in_vain == _PATIENCE:
+        gained = elected.best.free_entropy - before > _GAIN / N
+        way, in_vain = (way, 0) if gained else (way + 1, in_vain + 1)
+        if _decided(elected) or in_vain == len(ways):
             break
     return elected
 

@@ -19,7 +19,7 @@ from .best import BestSoFar
 from .learning import Learning
 
 # Iterations of the first run and of each run after a repair (beyond its slow cooling), and how many repairs are tried.
-_FIRST_RUN, _RUN, _REPAIRS = 600, 400, 40
+_FIRST_RUN, _RUN, _REPAIRS = 600, 400, 80
 # With F', repairs from this one on also heat the state and let it cool again; without F', all do.
 _REHEAT_FROM = 2
 # The most iterations of slow cooling in an epoch.
@@ -35,7 +35,7 @@ _LOOSER = 100.0
 _NEARLY = 1.0
 # Where the data are explained and so many repairs in a row bring no atom's worth of free entropy, trouble will not go away: too many atoms,
 # or a wrong prior.
-_PATIENCE = 6
+_PATIENCE = 12
 # What an atom that is put right brings, at least, as a share of 1/N.
 WORTH = 0.2
 
@@ -101,7 +101,8 @@ class Engine(NamedTuple):
     """What a search needs of whoever computes: compiled calls on runs of one or several instances.
 
     `go(run, n, looser, place)` allows every instance n more iterations, until its level settles (to `looser` tolerances, if given);
-    `inspect(run)` gives a verdict; `repair(run, verdict, again, slow)` mends the instances marked; `keep_better(old, new)` compares;
+    `inspect(run)` gives a verdict; `repair(run, verdict, again, gently, slow)` mends the instances marked, some of them `gently`;
+    `keep_better(old, new)` compares;
     `overlap(run)` is that of the atoms with F'; `reorder(run, place, sign, moved)` moves them.
     """
 
@@ -119,12 +120,12 @@ def is_strong(knowledge: Any, prior: Any) -> bool:
 
 
 def search(
-    wanted: Search, engine: Engine, run: Any, max_iterations: int, *, strong: bool, hinted: bool, explores: bool, place: Place
+    wanted: Search, engine: Engine, run: Any, max_iterations: int, *, strong: bool, hinted: bool, explores: bool, least: int, place: Place
 ) -> tuple[Any, Any]:
     """From a run that has not started to the best one found, and the verdict on it (None: nobody looked).
 
-    One that only `explores` leaves the last digits of its result to another run. A search that was interrupted goes on from the `place`
-    and run that its `go` was last given.
+    Epochs cool for at least (`least`) so many iterations. One that only `explores` leaves the last digits of its result to another run. A
+    search that was interrupted goes on from the `place` and run that its `go` was last given.
     """
     if not wanted.repair:
         return engine.go(run, max_iterations, None, place), None
@@ -132,7 +133,7 @@ def search(
         run = engine.go(run, max_iterations, None, place)
         return run, engine.inspect(run)
     if place.stage in ("first", "repair"):
-        run, best = _mended(wanted, engine, run, max_iterations, hinted, place)
+        run, best = _mended(wanted, engine, run, max_iterations, hinted, least, place)
         place = Place("settle", kept=best)
     best = place.kept
     if place.stage == "settle":
@@ -143,10 +144,10 @@ def search(
     return engine.go(run, _AFTER_ORDERING, None, Place("order", kept=best)), best
 
 
-def _mended(wanted: Search, engine: Engine, run: Any, max_iterations: int, hinted: bool, place: Place) -> tuple[Any, Any]:
+def _mended(wanted: Search, engine: Engine, run: Any, max_iterations: int, hinted: bool, least: int, place: Place) -> tuple[Any, Any]:
     """The first run and its repairs: the best of them, with the iterations of all."""
     looser = None if hinted else _LOOSER
-    run = engine.go(run, _FIRST_RUN, looser, place)
+    run = engine.go(run, max(_FIRST_RUN, least + _RUN), looser, place)
     verdict = engine.inspect(run)
     kept, best, first = run, verdict, 0
     if place.stage == "repair":
@@ -158,17 +159,20 @@ def _mended(wanted: Search, engine: Engine, run: Any, max_iterations: int, hinte
         if not again.any():
             break
         heat = wanted.anneal != 0 and (not hinted or k >= _REHEAT_FROM)
-        slow = cooling_time(k) if heat else 0
-        mended = engine.repair(run, verdict, again, slow)
+        slow = np.maximum(cooling_time(np.asarray(best.heated)), least) if heat else np.zeros_like(best.heated)
+        # Where little is wrong it is mended in place: an epoch that begins hot spoils what was right. What that does not mend, heat may.
+        gently = np.asarray(verdict.found.local) & (np.asarray(best.in_vain) % 2 == 0)
+        mended = engine.repair(run, verdict, again, gently, slow)
+        best = best._replace(heated=best.heated + (again & ~gently))
         run = engine.go(mended, slow + _RUN, looser, Place("repair", k, (kept, best)))
         verdict = engine.inspect(run)
         kept, best = engine.keep_better((kept, best), (run, verdict))
     return kept._replace(iteration=run.iteration), best
 
 
-def cooling_time(k: int) -> int:
-    """Iterations of slow cooling after the k-th repair: what quick cooling does not solve is given more time."""
-    return min(SHORTEST * 2 ** (k // 2), _LONGEST)
+def cooling_time(heated: Any) -> Any:
+    """Iterations of slow cooling for an instance that was heated so often: what quick cooling does not solve is given more time."""
+    return np.minimum(SHORTEST * 2 ** np.minimum(heated // 2, 20), _LONGEST)
 
 
 def _in_order(engine: Engine, run: Any) -> tuple[Any, bool]:

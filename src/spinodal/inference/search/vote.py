@@ -26,7 +26,7 @@ class Trust(NamedTuple):
 
 
 # Atoms that runs agree on may still be half wrong, and must be able to turn; those around an atom that is tested should stay.
-VOTED, GIVEN = Trust(0.7, 0.5), Trust(1.0, 0.1)
+VOTED, GIVEN = Trust(0.5, 0.5), Trust(1.0, 0.1)
 
 
 class Ballot(NamedTuple):

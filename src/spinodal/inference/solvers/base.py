@@ -51,6 +51,16 @@ class Estimate(NamedTuple):
     level: Any = None
 
 
+class Cooling(NamedTuple):
+    """A temperature, as a share of the power of z, and the iterations of its slow fall (none: it is cold from the start)."""
+
+    hot: Any
+    slow: Any
+
+
+COLD = Cooling(0.0, 0)
+
+
 class Solver(ABC):
     """Base of all solvers with iterations, and of what wraps one. Solvers are frozen dataclasses of options.
 
@@ -157,8 +167,8 @@ class Solver(ABC):
 
     # ---- what wrappers change
 
-    def restart(self, task: Task, state: Any, F: Moments, slow: Any) -> Any:
-        """The state that goes on from this F with X forgotten, cooled slowly for so many iterations if the solver knows how to.
+    def restart(self, task: Task, state: Any, start: Estimate, cooling: Cooling) -> Any:
+        """The state that goes on from this estimate, perhaps of F alone, and is cooled if the solver knows how to.
 
         Examples:
             >>> import spinodal as sp
@@ -166,11 +176,12 @@ class Solver(ABC):
             >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
             >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
             >>> state = sp.AMP().init(task, None)
-            >>> again = sp.AMP().restart(task, sp.AMP().step(task, state), state.F, 0)
+            >>> from spinodal.inference.solvers.base import COLD
+            >>> again = sp.AMP().restart(task, sp.AMP().step(task, state), sp.Estimate(state.F), COLD)
             >>> bool((again.X.mean == state.X.mean).all())
             True
         """
-        return self.init(task, None, Estimate(F))
+        return self.init(task, None, start)
 
     def reordered(self, state: Any, place: Any, sign: Any) -> Any:
         """The state with atom place[i] times sign[i] at place i; None if that can't be done.
@@ -261,8 +272,8 @@ class Wrapper(Solver):
     def finished(self, task: Task, state: Any, history: History, tolerance: Tolerance) -> Any:
         return self.inner.finished(self.inside(task, state), state.inner, history, tolerance)
 
-    def restart(self, task: Task, state: Any, F: Moments, slow: Any) -> Any:
-        return state._replace(inner=self.inner.restart(self.inside(task, state), state.inner, F, slow))
+    def restart(self, task: Task, state: Any, start: Estimate, cooling: Cooling) -> Any:
+        return state._replace(inner=self.inner.restart(self.inside(task, state), state.inner, start, cooling))
 
     def reordered(self, state: Any, place: Any, sign: Any) -> Any:
         inner = self.inner.reordered(state.inner, place, sign)
