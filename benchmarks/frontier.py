@@ -66,25 +66,31 @@ def walk(rho: float, n: int, instances: int, first: float, method: str) -> None:
 
 
 def draw() -> None:
-    """Filled: at least nine in ten learned. Open: fewer. The line: the fewest signals that were enough."""
-    rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(RESULTS.open())]
-    figure, axes = blank_figure(9.6, 3.6, 1, 3, sharey=True)
+    """Filled: at least nine in ten learned. Open: fewer. The lines: the fewest signals that were enough."""
+    with RESULTS.open() as file:
+        rows = list(csv.DictReader(file))
+    figure, axes = blank_figure(9.6, 3.8, 1, 3, sharey=True)
     for axis, (rho, colour) in zip(axes, COLOURS.items(), strict=True):
-        here = [row for row in rows if row["rho"] == rho]
-        for row in here:
-            share = row["solved"] / row["instances"]
-            axis.plot(row["N"], row["spinodals"], "o", ms=8, mfc=colour if share >= ENOUGH else "white", mec=colour)
-            if 0 < share < 1:
-                label = f" {row['solved']:.0f}/{row['instances']:.0f}"
-                axis.annotate(label, (row["N"], row["spinodals"]), xytext=(7, -2), textcoords="offset points", fontsize=8, va="top")
-        sizes = sorted({row["N"] for row in here})
-        enough = [min(r["spinodals"] for r in here if r["N"] == n and r["solved"] >= ENOUGH * r["instances"]) for n in sizes]
-        axis.plot(sizes, enough, color=colour, lw=1)
+        for method, own, size in ((SINGLE, GREY, 5), (VOTE, colour, 8)):
+            here = [{key: float(value) for key, value in row.items() if key != "method"} for row in rows if row["method"] == method]
+            here = [row for row in here if row["rho"] == rho]
+            for row in here:
+                share = row["solved"] / row["instances"]
+                axis.plot(row["N"], row["spinodals"], "o", ms=size, mfc=own if share >= ENOUGH else "white", mec=own, zorder=size)
+                if method == VOTE and 0 < share < 1:
+                    label = f" {row['solved']:.0f}/{row['instances']:.0f}"
+                    axis.annotate(label, (row["N"], row["spinodals"]), xytext=(7, -2), textcoords="offset points", fontsize=8, va="top")
+            enough: dict[float, float] = {}
+            for row in here:
+                if row["solved"] >= ENOUGH * row["instances"]:
+                    enough[row["N"]] = min(row["spinodals"], enough.get(row["N"], np.inf))
+            axis.plot(*zip(*sorted(enough.items()), strict=True), color=own, lw=1, label=method)
         axis.axhline(1, color=GREY, ls=":")
         axis.set(xscale="log", yscale="log", xlabel="atoms N", title=rf"$\rho$ = {rho:g}", ylim=(0.9, 9), xlim=(80, 1200))
         axis.set_xticks([100, 200, 400, 800], ["100", "200", "400", "800"])
         axis.set_yticks([1, 1.5, 2, 3, 4, 6, 8], ["1", "1.5", "2", "3", "4", "6", "8"])
         axis.minorticks_off()
+        axis.legend(frameon=False, fontsize=8, loc="upper left")
     axes[0].set_ylabel(r"signals per atom $\pi$, in spinodals")
     axes[0].annotate("spinodal", (85, 1.02), fontsize=8, color=GREY)
     figure.savefig(FIGURE, dpi=120)

@@ -241,3 +241,9 @@ class Solution:
         from ..report.solution import to_xarray
 
         return to_xarray(self)
+
+
+def without_signals(solution: Any, instead: Any = None) -> Any:
+    """The same without X, which is large, and wanted of the best run only."""
+    mean, variance = (pair._replace(X=instead) for pair in (solution.mean, solution.variance))
+    return replace(solution, mean=mean, variance=variance)

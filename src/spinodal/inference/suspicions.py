@@ -82,7 +82,8 @@ def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept:
     power = float(np.sum(Y**2) / entries)
     if model.noise_variance is not None:
         left = _residuals(solution, Y, table.seen, float(model.noise_variance), kept)
-        noisier = _noisier_rows(solution, model, table, left, out)
+        noise_alone = str(solution.status) != "diverged" and is_noise(solution, *_seen(solution))
+        noisier = _noisier_rows(solution, model, table, left, out, atoms_tell=not noise_alone)
         if noisier.any():
             has = "have" if np.sum(noisier) > 1 else "has"
             yield (
@@ -91,7 +92,7 @@ def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept:
             )
         if out[~noisier].any():
             yield outliers_in_words(out, entries)
-        if str(solution.status) != "diverged" and is_noise(solution, *_seen(solution)):
+        if noise_alone:
             yield "the fit explains Y no better than noise alone would, so nothing was learned; more signals, or less noise, are needed"
         if str(solution.status) == "converged" and left.share > _ROUNDING:
             yield from _misfit(solution, left)
@@ -164,8 +165,8 @@ def _drift(X: np.ndarray, variance: np.ndarray) -> Iterator[str]:
         )
 
 
-def _noisier_rows(solution: Solution, model: Model, table: Table, left: _Left, out: np.ndarray) -> np.ndarray:
-    """Rows whose residuals, whose entries, or whose share of an atom are far above those of the others."""
+def _noisier_rows(solution: Solution, model: Model, table: Table, left: _Left, out: np.ndarray, *, atoms_tell: bool) -> np.ndarray:
+    """Rows whose residuals, whose entries, or (unless they are atoms of noise) whose share of an atom are far above those of the others."""
     (M, N), P = np.shape(solution.mean.F), table.Y.shape[1]
     error = np.exp(_SIGMAS * _OF_MEDIAN / np.sqrt(np.mean(table.seen) * P))
     noisier = np.zeros(M, bool)
@@ -178,7 +179,7 @@ def _noisier_rows(solution: Solution, model: Model, table: Table, left: _Left, o
         share = squares / np.maximum(np.sum(squares, axis=0), np.finfo(float).tiny)
         alone = np.any(special.betainc(max(M - 1, 0.5) / 2, 0.5, np.clip(1 - share, 0, 1)) < RATE / (M * N), axis=1)
         # Outliers anywhere make such atoms too; they are in a few rows only if it is the rows that are noisy.
-        if np.mean(alone) < _FEW and not out[~alone & ~noisier].any():
+        if atoms_tell and np.mean(alone) < _FEW and not out[~alone & ~noisier].any():
             noisier |= alone
     return noisier
 

@@ -10,7 +10,6 @@ import json
 import os
 import tempfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from ...model.model import Model
 from ...pair import Pair
 from ..loop import Run
 from ..search.search import Place
-from ..solution import Solution, Status, Trace
+from ..solution import Solution, Status, Trace, without_signals
 from ..solvers.base import Solver
 from .machine import OneDevice
 
@@ -47,12 +46,6 @@ class Ended(NamedTuple):
     found: Solution
     sound: np.ndarray
     instances: tuple[int, ...]
-
-    def without_signals(self) -> Ended:
-        """The same without X, which only the best run of an instance needs."""
-        none = np.zeros((len(self.sound), 0, 0))
-        mean, variance = (pair._replace(X=none) for pair in (self.found.mean, self.found.variance))
-        return self._replace(found=replace(self.found, mean=mean, variance=variance))
 
     def packed(self) -> dict[str, np.ndarray]:
         """As arrays by name."""
@@ -127,7 +120,9 @@ class Checkpoint:
                 self._best[instance] = rank, number
         self._groups.append(group)
         wanted = {number for _, number in self._best.values()}
-        self._groups = [each if k in wanted else each.without_signals() for k, each in enumerate(self._groups)]
+        for k, each in enumerate(self._groups):
+            if k not in wanted:
+                self._groups[k] = each._replace(found=without_signals(each.found, np.zeros((len(each.sound), 0, 0))))
 
     @property
     def goes_on(self) -> bool:

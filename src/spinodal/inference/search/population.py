@@ -8,12 +8,11 @@ wrong atom from a right one; that a run which was not told of it finds it again 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..solution import Status
+from ..solution import Status, without_signals
 from ..solvers.base import Cooling
 from .annealing import FIRST
 from .vote import GIVEN, SAME, VOTED, Trust, best_match, counted, unit_atoms
@@ -75,11 +74,6 @@ class Member(NamedTuple):
         power = np.maximum(np.sum(mean**2, axis=0), np.finfo(float).tiny)
         entropy = float(found.free_entropy)
         return cls(unit_atoms(mean), np.sum(variance, axis=0) / power, told, sound, entropy if np.isfinite(entropy) else -np.inf, found)
-
-    def without_signals(self) -> Member:
-        """The same without X, which is large, and wanted of the best run only."""
-        mean, variance = (pair._replace(X=None) for pair in (self.found.mean, self.found.variance))
-        return self._replace(found=replace(self.found, mean=mean, variance=variance))
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -205,7 +199,7 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
 def _with_the_rest(members: list[Member]) -> tuple[Elected, list[Member]]:
     """The best run and, of all the others, what the next election needs."""
     elected = elect(members)
-    return elected, [member if member is elected.best else member.without_signals() for member in members]
+    return elected, [member if member is elected.best else member._replace(found=without_signals(member.found)) for member in members]
 
 
 def _decided(elected: Elected) -> bool:
