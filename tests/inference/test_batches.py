@@ -36,6 +36,7 @@ def test_each_instance_has_its_own_problem_and_seed() -> None:
     assert len({model.noise_variance for model in solutions[0].model}) == 3
 
 
+@pytest.mark.claims
 def test_together_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """All in one compiled loop, as accelerators have it, each stopping and mended in its own time; and one by one."""
     monkeypatch.setattr(group, "one_by_one", lambda: False)

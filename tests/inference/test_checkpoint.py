@@ -12,7 +12,7 @@ import pytest
 import spinodal as sp
 
 # Stages: a strong hint (one run), a weak one (repairs, then the order of F'), none (annealed repairs).
-CASES = {"strong": (0.05, 120), "weak": (2.0, 1500), "none": (np.inf, 700)}
+CASES = {"strong": (0.05, 120), "weak": (2.0, 1500), "none": (np.inf, 300)}
 N = 12
 
 

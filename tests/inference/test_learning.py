@@ -102,6 +102,7 @@ def test_an_unknown_parameter_is_refused() -> None:
         sp.solve(drawn().observed, TRUE, learn=("alpha",))
 
 
+@pytest.mark.claims
 def test_estimates_do_not_run_away_where_the_model_does_not_fit() -> None:
     """Data without sparse structure, everything learned: noise stays below the data's power, signals near it, and nothing is NaN."""
     rng = np.random.default_rng(0)
