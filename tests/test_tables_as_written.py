@@ -84,6 +84,24 @@ CASES: dict[str, Case] = {
     "years after a text index": Case(
         csv(index_label="sensor", rows=ROWS, columns=range(1980, 1980 + P)), rows=ROWS, columns=tuple(map(str, range(1980, 1980 + P)))
     ),
+    "years above counts": Case(
+        csv(values=COUNTS, index_label="sensor", rows=ROWS, columns=range(1980, 1980 + P)),
+        COUNTS.astype(float),
+        rows=ROWS,
+        columns=tuple(map(str, range(1980, 1980 + P))),
+    ),
+    "a unit behind a number": Case("1.5 mV,2,3\n4,5,6\n", values=None, refused=r"line 1, column 1 of .* holds '1.5 mV'\.$"),
+    "date and time in columns of their own": Case(
+        "2024-01-01 00:00 1.5 2\n2024-01-02 00:00 2.5 3\n",
+        values=None,
+        refused=r"line 1, column 2 of .* holds '00:00', and the column no numbers; leave it out, or give --index-col 2",
+    ),
+    "a word in one line of the first column": Case(
+        "1,2\nn.d.,3\n5,6\n",
+        values=np.array([[1, 2], [np.nan, 3], [5, 6]]),
+        options={"na": ["n.d."]},
+        refused=r"line 2, column 1 of .* holds 'n\.d\.'; give --na='n\.d\.' if",
+    ),
     "European decimals": Case(
         csv(sep=";", decimal=",", index=False, columns=COLUMNS),
         columns=COLUMNS,
@@ -340,7 +358,11 @@ def test_a_masked_array_is_a_table_with_missing_entries() -> None:
         ("y.csv", {"decimal": ":"}, r"decimal must be \. or ,, but ':' was given\."),
         ("y.csv", {"index_col": "0"}, r"index_col must be the name of a column or its number, from 1, but '0' was given\."),
         ("y.csv", {"index_col": 41}, r"index_col must be a column of FILE, but 41 was given and '.*y\.csv' has 40\."),
-        ("y.csv", {"index_col": "when"}, r"no column of '.*y\.csv' \('day 0', .*, \.\.\.\) has the name 'when'\."),
+        (
+            "y.csv",
+            {"index_col": "when"},
+            r"one column, but 'when' is the name of none of the columns of '.*y\.csv' \('day 0', .*, \.\.\.\)\.$",
+        ),
         ("y.npy", {"index_col": 1}, r"index_col must be left out for a \.npy file, which is no table, but 1 was given\."),
         ("y.npy", {"decimal": ","}, r"decimal must be left out for a \.npy file, which is no text, but ',' was given\."),
         ("y.npy", {"na": ["n.d."]}, r"na must hold numbers only for a \.npy file, which is no table, but 'n\.d\.' was given\."),

@@ -117,8 +117,8 @@ def column_number(index_col: str | int, header: Sequence[str] | None, width: int
     places = [k for k, name in enumerate(header) if name == index_col]
     if len(places) != 1:
         there = ", ".join(map(shown, header[:8])) + (", ..." if len(header) > 8 else "")
-        many = "no column" if not places else f"{len(places)} columns"
-        raise InputError(f"index_col must be the name of one column, but {many} of {str(path)!r} ({there}) has the name {index_col!r}.")
+        many = "is the name of none" if not places else f"stands for {len(places)}"
+        raise InputError(f"index_col must be the name of one column, but {index_col!r} {many} of the columns of {str(path)!r} ({there}).")
     # R leaves out the name of the first column.
     return places[0] + width - len(header)
 

@@ -30,6 +30,10 @@ _BARE, _AFTER_CORNER = 4, 2
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?|\d+ +[+-]?\d+")
 
 
+# A field that begins so is a number with something added, no mark for a missing entry.
+_BEGINS_AS_NUMBER = re.compile(r"[+\-\u2212]?\d")
+
+
 class Table(NamedTuple):
     """A matrix with NaN where entries are missing, the line of the file that each row stands on, the column of the file that each column
     stands in, and the names of rows and columns, None where there are none."""
@@ -74,10 +78,11 @@ class _Reader:
         self._fit_header(width, start[0][0])
         known = self._choose_aside(width)
         values, lines, labels, ends = [], [], [], True
-        for line, fields in itertools.chain(start, rows):
+        every = itertools.chain(start, rows)
+        for line, fields in every:
             if len(fields) != width:
                 self._uneven(line, len(fields), width, start[0][0] if self.header and len(self.header) != width else self.first_line)
-            values.append(self._numbers(fields, line, known, rows))
+            values.append(self._numbers(fields, line, known, every))
             lines.append(line)
             labels.append(fields[self.aside])
             ends = ends and not fields[-1].strip()
@@ -112,7 +117,9 @@ class _Reader:
         if is_index_name(first):
             return True
         names, least = (rest, _AFTER_CORNER) if corner else ([first, *rest], _BARE)
-        return len(names) >= least and _only_increase(names) and _has_decimals(below, self.layout.decimal)
+        if len(names) < least or not _only_increase(names):
+            return False
+        return _has_decimals(below, self.layout.decimal) or (corner and len(names) > _AFTER_CORNER and _in_equal_steps(names))
 
     def _fit_header(self, width: int, line: int) -> None:
         """Drop what a delimiter at the end of the header alone makes; refuse a header that does not fit the numbers below it."""
@@ -146,7 +153,7 @@ class _Reader:
 
     def _no_number(self, fields: list[str], k: int, line: int, rest: Iterator[tuple[int, list[str]]]) -> NoReturn:
         """Say where there is no number, and which option may help."""
-        if all(map(is_word, fields)):
+        if all(map(is_word, fields)):  # the line, not the field, is the fault
             k = 0
         where = f"line {line}, column {k + 1} of {str(self.path)!r} holds {shown(fields[k])}"
         raise InputError(f"{self.accepted}, but {where}{self._advice(fields, k, line, rest)}.")
@@ -157,13 +164,15 @@ class _Reader:
             return "; give --decimal , if commas are decimal"
         if self.header is not None and [each.strip() for each in fields] == self.header:
             return ", which repeats the first line; leave that line out"
-        if all(is_word(each) or not each.strip() for each in fields):
+        if len(fields) > 1 and all(is_word(each) or not each.strip() for each in fields):
             return "; put # before lines that hold no data, such as units"
-        if self.header is None and line == self.first_line and 2 * sum(map(is_word, fields)) >= len(fields):
+        if len(fields) > 1 and self.header is None and line == self.first_line and 2 * sum(map(is_word, fields)) >= len(fields):
             return "; give --header if the first line holds names"
         below = [each[k] for _, each in itertools.islice(rest, 100) if len(each) > k]
         if below and all(is_label(each) for each in below):
             return f", and the column no numbers; leave it out, or give --index-col {k + 1} if it holds the names of the rows"
+        if _BEGINS_AS_NUMBER.match(field):
+            return ""
         return f"; give --na={field if field.isalnum() else repr(field)} if that means a missing entry"
 
     def _uneven(self, line: int, found: int, expected: int, other: int) -> NoReturn:
@@ -200,6 +209,10 @@ def _only_increase(names: list[str]) -> bool:
     if not all(map(_INTEGER.fullmatch, names)):
         return False
     return all(float(a) < float(b) for a, b in itertools.pairwise(names))
+
+
+def _in_equal_steps(names: list[str]) -> bool:
+    return len({float(b) - float(a) for a, b in itertools.pairwise(names)}) == 1
 
 
 def _has_decimals(fields: list[str], decimal: str) -> bool:
