@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import scipy.io
 import xarray
@@ -118,3 +120,66 @@ def test_refused_in_one_sentence(run_cli: Run, tmp_path: Path, content: str, opt
     assert done.err.endswith(".\n")
     assert word in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["y.csv"]
+
+
+def test_tables_as_users_write_them(run_cli: Run, tmp_path: Path, instance: sp.Instance) -> None:
+    """A table that needs every option gives the numbers of a plain one, and its names are in what is written."""
+    Y = np.asarray(instance.observed.Y)
+    seen = np.random.default_rng(0).random(Y.shape) < 0.9
+    columns = [f"day {k}" for k in range(60)]
+    lines = [["day 0", "place", *columns[1:]]]
+    for k, row in enumerate(np.where(seen, Y, -999).tolist()):
+        first, *others = (repr(value).replace(".", ",") if value != -999 else ("-999", "<LOD")[k % 2] for value in row)
+        lines.append([first, f"room {k}", *others])
+    (tmp_path / "y.csv").write_text("\r\n".join(map(";".join, lines)))
+    np.savez(tmp_path / "plain.npz", Y=Y, mask=seen)
+    words = [*PARAMETERS, "--n-atoms", "20"]
+    expected = answer(run_cli("solve", "plain.npz", *words))["residual"]
+    options = ["--decimal", ",", "--index-col", "place", "--na", "-999", "--na", "<LOD"]
+    for out in ("s.npz", "s.nc", "s.csv"):
+        found = answer(run_cli("solve", "y.csv", *words, *options, "--out", out))
+        assert found["residual"] == pytest.approx(expected, rel=1e-12)
+    rooms = [f"room {k}" for k in range(12)]
+    with np.load(tmp_path / "s.npz") as saved, xarray.open_dataset(tmp_path / "s.nc", engine="scipy") as labelled:
+        assert saved["row_names"].tolist() == labelled["row"].values.tolist() == rooms
+        assert saved["column_names"].tolist() == labelled["column"].values.tolist() == columns
+        np.testing.assert_array_equal(labelled["F"], saved["F_mean"])
+        assert json.loads(labelled.attrs["parameters"])["n_atoms"] == 20
+        table = pandas.read_csv(tmp_path / "s.csv")
+        of_X = table[table["matrix"] == "X"].pivot(index="row", columns="column", values="mean")
+        np.testing.assert_array_equal(of_X.loc[[str(k) for k in range(20)], columns], saved["X_mean"])
+        of_F = table[table["matrix"] == "F"].pivot(index="row", columns="column", values="variance")
+        np.testing.assert_array_equal(of_F.loc[rooms, [str(k) for k in range(20)]], saved["F_var"])
+
+
+def test_centred_on_the_way(run_cli: Run, tmp_path: Path, instance: sp.Instance) -> None:
+    Y = np.asarray(instance.observed.Y) + 100 * np.arange(12)[:, None]
+    (tmp_path / "y.csv.gz").write_bytes(gzip.compress(pandas.DataFrame(Y).to_csv().encode()))
+    result = answer(run_cli("solve", "y.csv.gz", *PARAMETERS, "--n-atoms", "20", "--center"))
+    assert result["out"] == "y-spinodal.npz"
+    assert result["centered"] is True
+    assert not any("mean" in warning for warning in result["warnings"])
+    with np.load(tmp_path / "y-spinodal.npz") as saved:
+        np.testing.assert_allclose(saved["row_means"], Y.mean(axis=1))
+    assert any("--center" in warning for warning in answer(run_cli("solve", "y.csv.gz", *PARAMETERS, "--n-atoms", "20"))["warnings"])
+    answer(run_cli("solve", "y.csv.gz", *PARAMETERS, "--n-atoms", "20", "--center", "--out", "s.csv"))
+    means = pandas.read_csv(tmp_path / "s.csv").query("matrix == 'row_means'")["mean"]
+    np.testing.assert_allclose(means, Y.mean(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--decimal", ";"), "decimal must be . or ,, but ';' was given."),
+        (("--index-col", "0"), "index_col must be the name of a column or its number, from 1, but '0' was given."),
+        (("--index-col", "x"), "index_col must be the number of a column where FILE has no line of names, but 'x' was given."),
+        (("--out", "sol.xlsx"), "out must be a file name ending in .npz, .nc or .csv, but 'sol.xlsx' was given."),
+        (("--out", "y.csv"), "out must be another file than FILE, but 'y.csv' was given for both."),
+    ],
+)
+def test_options_of_tables_are_refused_in_one_sentence(run_cli: Run, tmp_path: Path, options: tuple[str, ...], sentence: str) -> None:
+    (tmp_path / "y.csv").write_text("1,2\n3,4\n")
+    done = run_cli("solve", "y.csv", *PARAMETERS, "--n-atoms", "2", *options)
+    assert (done.code, done.out, done.err) == (2, "", f"spinodal: {sentence}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["y.csv"]
+    assert (tmp_path / "y.csv").read_text() == "1,2\n3,4\n"

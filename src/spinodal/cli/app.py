@@ -145,10 +145,12 @@ _LEARNED = "A number, or auto to learn it; what the file says or else learned if
 
 @app.command()
 def solve(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Y (rows: measurements) in .npz, .npy, .csv, .tsv, .txt, .mat or .nc.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Y (rows: measurements) in .npz, .npy, .csv, .tsv, .txt, .csv.gz, .parquet, .mat or .nc.")
+    ],
     out: Annotated[
         str | None,
-        typer.Option(metavar="SOL.npz", help="File for F_mean, F_var, X_mean, X_var and the trace; FILE-spinodal.npz if left out."),
+        typer.Option(metavar="SOL.npz", help="File (.npz, .nc or .csv) for F, X and their variances; FILE-spinodal.npz if left out."),
     ] = None,
     n_atoms: Annotated[
         str | None,
@@ -163,6 +165,13 @@ def solve(
     method: Annotated[str, typer.Option(metavar="NAME", help="amp, relaxed-bp, mu-amp, big-amp or lasso.")] = "amp",
     array: Annotated[str | None, typer.Option(metavar="NAME", help="The array to take for Y, where none has that name.")] = None,
     transpose: Annotated[bool, typer.Option("--transpose", help="Signals are the rows of the file, not the columns.")] = False,
+    decimal: Annotated[str, typer.Option(metavar="MARK", help="In text, the mark before the decimals: . or ,")] = ".",
+    index_col: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The column with the names of the rows, by its name or its number from 1.")
+    ] = None,
+    na: Annotated[list[str] | None, typer.Option(metavar="VALUE", help="A value that means a missing entry; may be given again.")] = None,
+    header: Annotated[bool, typer.Option("--header", help="The first line holds names, even if they are numbers.")] = False,
+    center: Annotated[bool, typer.Option("--center", help="Take the mean of each row off first, and keep it with the result.")] = False,
     report: Annotated[str | None, typer.Option(metavar="REPORT.html", help="Where to write a page about the result.")] = None,
     atom_shape: Annotated[
         tuple[int, int] | None, typer.Option(metavar="H W", help="Atoms are images of this shape, in the report.")
@@ -195,6 +204,8 @@ def solve(
         method=method,
         array=array,
         transpose=transpose,
+        layout={"decimal": decimal, "index_col": index_col, "na": na or (), "header": header},
+        center=center,
         report=report,
         atom_shape=atom_shape,
         max_iterations=max_iterations,

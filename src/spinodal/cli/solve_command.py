@@ -16,6 +16,7 @@ from .. import inference
 from ..errors import InputError, check_choice, check_count
 from ..inference.solution import Solution
 from ..io import Measurements, read_measurements
+from ..io.read import TEXT, kind_of
 from ..io.write import named_file, save_solution
 from ..report import solution as words
 from . import output
@@ -24,6 +25,7 @@ from .parsing import counts, number
 _AUTO = "auto"
 # What is added to the name of the input for the default name of the output.
 _OURS = "-spinodal.npz"
+_WRITTEN = (".npz", ".nc", ".csv")
 
 
 def solve(
@@ -36,6 +38,7 @@ def solve(
     method: str,
     array: str | None,
     transpose: bool,
+    layout: dict[str, Any],
     report: str | None,
     atom_shape: tuple[int, int] | None,
     float32: bool,
@@ -44,20 +47,20 @@ def solve(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """`given` maps density, noise_variance and eta to their words; `options` go to `spinodal.solve` as they are."""
+    """`given` maps density, noise_variance and eta to their words; `layout` says how a table is written; `options` are those of `solve`."""
     check_choice("method", method, tuple(inference.METHODS))
     sizes = None if n_atoms is None else counts("n_atoms", n_atoms)
     with output.stages() as stage:
         say = stage or (lambda *_: None)
         say("reading", 0, np.nan)
-        measured = _measured(file, f_prime, array, transpose)
+        measured = _measured(file, f_prime, array, transpose, layout)
         told: dict[str, Any] = {name: _number_or_auto(name, text, measured) for name, text in given.items()}
         told["n_atoms"] = measured.parameters.get("n_atoms") if sizes is None else sizes[0] if len(sizes) == 1 else sizes
         told["solver"] = None if method == "amp" else inference.METHODS[method]()
         told["dtype"] = np.float32 if float32 else np.float64
         # Everything is refused before an iteration is run, and nothing is made before there is something to write.
         page = _page(report, atom_shape, measured.observed.Y.shape[0])
-        target = named_file("out", out if out is not None else _default_out(file), ".npz")
+        target = _target(out, file)
         with output.between_iterations(stage) as progress, _enough_memory(measured, sizes):
             solution = inference.solve(measured.observed, progress=progress, mesh=_mesh(devices), **told, **options)
         solution = replace(solution, names=measured.names)
@@ -87,12 +90,13 @@ def solve(
         raise typer.Exit(0 if lenient else output.UNTRUSTED)
 
 
-def _measured(file: str, f_prime: str | None, array: str | None, transpose: bool) -> Measurements:
+def _measured(file: str, f_prime: str | None, array: str | None, transpose: bool, layout: dict[str, Any]) -> Measurements:
     """The file, with F' from a file of its own if one is named."""
-    measured = read_measurements(file, array=array, transpose=transpose)
+    measured = read_measurements(file, array=array, transpose=transpose, **layout)
     if f_prime is None:
         return measured
-    matrix = read_measurements(f_prime, transpose=transpose).observed
+    decimal = layout["decimal"] if kind_of(Path(f_prime)) in TEXT else "."
+    matrix = read_measurements(f_prime, transpose=transpose, decimal=decimal).observed
     if matrix.mask is not None and not np.all(matrix.mask):
         raise InputError(f"f_prime must have all its entries, but some are missing in {f_prime!r}.")
     return measured._replace(observed=measured.observed._replace(F_prime=matrix.Y))
@@ -107,8 +111,19 @@ def _number_or_auto(name: str, text: str | None, measured: Measurements) -> floa
     return number(name, str(measured.parameters[name])) if name in measured.parameters else None
 
 
-def _default_out(file: str) -> Path:
-    return Path(file).with_name(Path(file).stem + _OURS)
+def _target(out: str | None, file: str) -> Path:
+    """The file to be written, which may not be the one that was read."""
+    path = Path(out) if out is not None else _default_out(Path(file))
+    if path.suffix not in _WRITTEN:
+        raise InputError(f"out must be a file name ending in {', '.join(_WRITTEN[:-1])} or {_WRITTEN[-1]}, but {out!r} was given.")
+    if path.exists() and path.samefile(file):
+        raise InputError(f"out must be another file than FILE, but {str(path)!r} was given for both.")
+    return named_file("out", path, path.suffix)
+
+
+def _default_out(file: Path) -> Path:
+    name = file.name.removesuffix(file.suffix)
+    return file.with_name((name if kind_of(file) == file.suffix.lower() else Path(name).stem) + _OURS)
 
 
 def _page(report: str | None, atom_shape: tuple[int, int] | None, M: int) -> Path | None:
@@ -171,6 +186,7 @@ def _result(solution: Solution, method: str) -> dict[str, Any]:
         "observed": float(solution.problem.observed_fraction),
         "parameters": {name: value for name, (value, _) in words.parameters(solution).items()},
         "learned": list(solution.learned),
+        **({} if solution.row_means is None else {"centered": True}),
         "warnings": list(solution.warnings),
         **({"candidates": [dict(zip(_CANDIDATE, each, strict=True)) for each in candidates]} if candidates else {}),
     }
@@ -207,6 +223,8 @@ def _show(result: dict[str, Any], used: dict[str, tuple[float, str]], target: Pa
         title = f"{result['n_atoms']} atoms have the highest evidence"
         output.table(title, ["atoms", "log evidence per entry of Y, nats", "status", "iterations"], rows)
     print(f"F, X and their variances are in {target}.")
+    if "centered" in result:
+        print("The mean of each row was taken off first and is there as row_means: Y is F X/sqrt(N) + row_means.")
     if "report" in result:
         print(f"The report is {result['report']}.")
     if result["trusted"]:

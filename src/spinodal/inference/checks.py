@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from ..errors import InputError, check_count
+from ..model.channels import Channel
 from ..model.knowledge import Knowledge, Known
 from ..model.model import Model
 from ..model.sampling import Observed
@@ -59,6 +60,27 @@ def as_observed(Y: Any, F_prime: Any = None, mask: Any = None) -> tuple[Observed
 
 def _labels(values: Any) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
+
+
+def centred(observed: Observed, center: bool) -> tuple[Observed, np.ndarray | None]:
+    """The data less the mean of each row's observed entries, and these means; the data as they are where that is not wanted."""
+    if not isinstance(center, (bool, np.bool_)):
+        raise InputError(f"center must be True or False, but {center!r} was given.")
+    if not center:
+        return observed, None
+    Y, _, mask = observed
+    seen = np.ones(Y.shape, bool) if mask is None else np.asarray(mask, bool)
+    means = np.sum(Y, axis=-1, where=seen) / np.maximum(np.sum(seen, axis=-1), 1)
+    return observed._replace(Y=np.where(seen, Y - means[..., None], 0.0)), means
+
+
+def check_center(models: Sequence[Model], learn: Sequence[str]) -> None:
+    """Refuse to take row means off data whose model explains them."""
+    for model in models:
+        if model.prior.X.moments().mean != 0 or "slab_mean" in learn:
+            raise InputError("center must be left out where the prior of X has a mean or learns one, but center=True was given.")
+        if type(model.channel).predicted is not Channel.predicted:  # the mean of y is not z, so an offset of y is none of z
+            raise InputError(f"center must be left out with {model.channel!r}, which does not add noise to F X, but center=True was given.")
 
 
 def check_knowledge(observed: Observed, knowledge: Knowledge) -> tuple[Observed, Knowledge]:

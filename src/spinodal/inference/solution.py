@@ -91,7 +91,8 @@ class Solution:
         trace: residual, level, damping and change of each iteration.
         model: the priors, channel and knowledge that were used, with what was learned in place; of a batch, one for each.
         learned: names of the parameters that were learned.
-        observed: the data.
+        observed: the data; with `center`, less their row means.
+        row_means: with `center`, what was taken off the rows: Y is F X/sqrt(N) + row_means[:, None]. None otherwise.
         names: labels of the rows and columns of Y, if there were any.
         seconds: how long it took.
         reproducibility: of each atom the share of runs that found it by themselves, this one apart; None where there was one run.
@@ -125,6 +126,7 @@ class Solution:
     reproducibility: Any = None
     runs: Any = 1
     ranges: Any = field(default_factory=dict)
+    row_means: Any = None
 
     @property
     def batched(self) -> bool:
@@ -140,6 +142,8 @@ class Solution:
         scalars = {name: getattr(self, name)[k] for name in ("status", "reason", "iterations", "residual", "free_entropy")}
         if self.reproducibility is not None:
             scalars |= {"reproducibility": self.reproducibility[k], "runs": int(self.runs[k])}
+        if self.row_means is not None:
+            scalars["row_means"] = self.row_means[k]
         trace = Trace(*(values[k][:length] for values in self.trace))
         return replace(self, **pick, **scalars, trace=trace, observed=observed, model=model, ranges=ranges)
 
@@ -169,8 +173,11 @@ class Solution:
             >>> observed = sp.sample(problem, 20, seed=1).observed
             >>> sp.solve(observed, problem).warnings
             ()
-            >>> print(sp.solve(observed._replace(Y=observed.Y + 50), problem).warnings[0])
-            the mean of Y is far from zero (row means hold 100% of its power), but the model is centred; subtract the mean of each row
+            >>> warned = sp.solve(observed._replace(Y=observed.Y + 50), problem).warnings[0]
+            >>> for part in warned.split("; "):
+            ...     print(part)
+            the mean of Y is far from zero (row means hold 100% of its power), but the model is centred
+            subtract the mean of each row (center=True, --center)
         """
         from .suspicions import suspicions
 

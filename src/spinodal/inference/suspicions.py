@@ -7,6 +7,7 @@ signals have residuals of the predicted size, no atom is the noise of a single r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,8 +60,10 @@ def _all(solution: Solution, model: Model) -> Iterator[str]:
     Y, hint, mask = solution.observed  # type: ignore[misc]
     Y = np.asarray(Y)[:, kept].astype(float)
     seen = np.isfinite(Y) & (True if mask is None else np.asarray(mask, bool)[:, kept])
-    table = Table(np.where(seen, Y, 0.0), seen, solution.names.rows)
-    found, table = of_data(table, model, N)
+    offset = 0.0 if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
+    table = Table(np.where(seen, Y + offset, 0.0), seen, solution.names.rows)
+    yield from _repeated_names(solution)
+    found, table = of_data(table, model, N, centred=solution.row_means is not None)
     yield from found
     if table.power == 0:
         return
@@ -74,6 +77,13 @@ def _all(solution: Solution, model: Model) -> Iterator[str]:
         yield from _of_fit(solution, model, table, np.where(table.seen, Y, 0.0), kept, out)
     elif out.any():
         yield outliers_in_words(out, int(np.sum(table.seen)))
+
+
+def _repeated_names(solution: Solution) -> Iterator[str]:
+    for what, names in zip(("rows", "columns"), solution.names, strict=True):
+        repeated = [name for name, count in Counter(names or ()).items() if count > 1]
+        if repeated:
+            yield f"{len(repeated)} of the names of the {what} of Y stand for several, such as {repeated[0]!r}; give each a name of its own"
 
 
 def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept: np.ndarray, out: np.ndarray) -> Iterator[str]:

@@ -22,6 +22,12 @@ _SENTINELS = (*(sign * (10.0**digits - 1) for digits in range(2, 10) for sign in
 _APART = 0.5
 # An index 0, 1, 2, ... of fewer entries could be data.
 _SHORTEST_INDEX = 4
+# So many random numbers are in order with a probability below the rate, 2/8!; smooth signals may be, but then others are as well.
+_SHORTEST_ORDER, _OTHERS_ORDERED = 8, 0.1
+# How names are told from data on the command line.
+_OF_TABLES = "for the file's first line --header, for its first column --index-col 1 on the command line"
+# One entry is enough to show a sentinel of at least this size.
+_PLAIN_SENTINEL = 999.0
 # A row of so many equal entries is no accident.
 _CONSTANT = 10
 # Ties at the largest (or smallest) entry of a row: so many in a row, and so many altogether, are clipping.
@@ -69,8 +75,11 @@ class Table(NamedTuple):
         return f"row{'s' if len(listed) > 1 else ''} {', '.join(listed[:_NAMED])}{', ...' if len(listed) > _NAMED else ''}"
 
 
-def of_data(table: Table, model: Model, N: int) -> tuple[list[str], Table]:
-    """Suspicions of the data, the plainest first, and the table without what they explain, which is hidden from the checks that follow."""
+def of_data(table: Table, model: Model, N: int, centred: bool = False) -> tuple[list[str], Table]:
+    """Suspicions of the data, the plainest first, and the table without what they explain, which is hidden from the checks that follow.
+
+    `centred` says that row means were taken off before the fit, though not from this table.
+    """
     if table.power == 0:
         return ["every entry of Y is zero, or as good as zero; check where the data come from"], table
     found = list(_index(table))
@@ -92,17 +101,27 @@ def of_data(table: Table, model: Model, N: int) -> tuple[list[str], Table]:
         table = table._replace(Y=np.where(table.seen, table.Y + between, 0.0))
     if float(model.prior.X.moments().mean) == 0 and table.power > 0:
         told, table = _means(table, N)
-        found += told
+        found += [] if centred else told
     return found, table
 
 
 def _index(table: Table) -> Iterator[str]:
-    for line, seen, words in (
-        (table.Y[0], table.seen[0], "first row of Y is {}, which looks like column numbers; leave that row out"),
-        (table.Y[:, 0], table.seen[:, 0], "first column of Y is {}, which looks like an index; leave that column out"),
+    for Y, all_seen, words in (
+        (table.Y, table.seen, "first row of Y is {}, which looks like column numbers; leave that row out ({})"),
+        (table.Y.T, table.seen.T, "first column of Y is {}, which looks like an index; leave that column out ({})"),
     ):
-        if line.size >= _SHORTEST_INDEX and seen.all() and line[0] in (0, 1) and np.array_equal(line, line[0] + np.arange(line.size)):
-            yield "the " + words.format(", ".join(f"{value:g}" for value in line[:3]) + ", ...")
+        line, seen = Y[0], all_seen[0]
+        if not seen.all():
+            continue
+        counts = line.size >= _SHORTEST_INDEX and line[0] in (0, 1) and np.array_equal(line, line[0] + np.arange(line.size))
+        if counts or (line.size >= _SHORTEST_ORDER and np.mean(_ordered(Y[1:])) < _OTHERS_ORDERED and _ordered(line[None])[0]):
+            yield "the " + words.format(", ".join(f"{value:.10g}" for value in line[:3]) + ", ...", _OF_TABLES)
+
+
+def _ordered(lines: np.ndarray) -> np.ndarray:
+    """Which lines only increase, or only decrease."""
+    steps = np.diff(lines, axis=1)
+    return np.all(steps > 0, axis=1) | np.all(steps < 0, axis=1)
 
 
 def _sentinels(table: Table) -> tuple[list[str], Table]:
@@ -110,13 +129,17 @@ def _sentinels(table: Table) -> tuple[list[str], Table]:
     for value in _SENTINELS:
         hidden = (value == table.Y) & table.seen
         count = int(np.sum(hidden))
-        if count < 2:
+        if count < (1 if abs(value) >= _PLAIN_SENTINEL else 2):
             continue
         others = table.Y[table.seen & ~hidden]
         if others.size and (value < others.min() or value > others.max()):
             gap = min(abs(value - others.min()), abs(value - others.max()))
             if gap > _APART * (others.max() - others.min()):
-                found.append(f"{count} entries are {value:g}, which looks like a mark for missing entries; write them as NaN")
+                what = "entry is" if count == 1 else "entries are"
+                found.append(
+                    f"{count} {what} {value:.10g}, which looks like a mark for missing entries; write NaN instead "
+                    f"(--na {value:.10g} on the command line)"
+                )
                 table = table.without(hidden)
     return found, table
 
@@ -227,7 +250,7 @@ def _means(table: Table, N: int) -> tuple[list[str], Table]:
         return [], table
     sentence = (
         f"the mean of Y is far from zero (row means hold {100 * share:.3g}% of its power), but the model is centred; "
-        "subtract the mean of each row"
+        "subtract the mean of each row (center=True, --center)"
     )
     return [sentence], table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
 

@@ -17,7 +17,7 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 @contextmanager
-def _reading(path: Path, kind: str) -> Iterator[None]:
+def reading(path: Path, kind: str) -> Iterator[None]:
     """Whatever a damaged or forged file makes its reader raise becomes one sentence."""
     try:
         yield
@@ -35,7 +35,7 @@ def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[
     these is not there: they may be large, or pickled."""
     if not zipfile.is_zipfile(path):
         raise InputError(f"FILE must be a whole .npz file, but {str(path)!r} is not one, or was cut short.")
-    with _reading(path, ".npz"), np.load(path, allow_pickle=False) as file:
+    with reading(path, ".npz"), np.load(path, allow_pickle=False) as file:
         about = json.loads(str(file["parameters"])) if "parameters" in file.files else {}
         names = [name for name in file.files if name != "parameters" and (name in wanted or wanted[0] not in file.files)]
         return {name: file[name] for name in names}, about if isinstance(about, dict) else {}
@@ -43,7 +43,7 @@ def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[
 
 def read_npy(path: Path) -> np.ndarray:
     """The array of an .npy file."""
-    with _reading(path, ".npy"), path.open("rb") as file:
+    with reading(path, ".npy"), path.open("rb") as file:
         if not file.peek(1):
             raise InputError(f"FILE must be a whole .npy file, but {str(path)!r} is empty.")
         return np.lib.format.read_array(file, allow_pickle=False)
@@ -58,7 +58,7 @@ def read_mat(path: Path) -> dict[str, Any]:
         raise InputError(
             f"FILE must be a .mat file of version 7 or older, but {str(path)!r} is of version 7.3; in MATLAB, save('file.mat', 'Y', '-v7')."
         )
-    with _reading(path, ".mat"):
+    with reading(path, ".mat"):
         found = scipy.io.loadmat(path)
         plain = {name: value for name, value in found.items() if not name.startswith("__")}
         return {name: value.toarray() if scipy.sparse.issparse(value) else value for name, value in plain.items()}
@@ -69,7 +69,7 @@ def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[
     import xarray
 
     newer = _is_hdf5(path)
-    with _reading(path, ".nc"):
+    with reading(path, ".nc"):
         try:
             with xarray.open_dataset(path, engine=None if newer else "scipy", decode_times=False) as dataset:
                 labels = {

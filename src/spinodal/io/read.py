@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,13 +12,16 @@ from ..errors import InputError
 from ..model.sampling import Observed
 from ..pair import Pair
 from .arrays import read_mat, read_nc, read_npy, read_npz
+from .labels import Layout
 from .text import read_table
 
 if TYPE_CHECKING:
     from ..inference.solution import Names
 
 TEXT = (".csv", ".tsv", ".txt")
-ACCEPTED = (".npz", ".npy", *TEXT, ".mat", ".nc")
+PACKED = ".gz"
+TABLES = (*TEXT, ".parquet")
+ACCEPTED = (".npz", ".npy", *TEXT, *(kind + PACKED for kind in TEXT), ".parquet", ".mat", ".nc")
 # The arrays that have a meaning, and the numbers.
 ARRAYS = ("Y", "F_prime", "mask", "F", "X")
 PARAMETERS = ("density", "noise_variance", "eta")
@@ -68,13 +71,31 @@ class _Contents(NamedTuple):
     names: tuple[Any, Any] = (None, None)  # of rows, of columns
 
 
-def read_measurements(path: str | Path, *, array: str | None = None, transpose: bool = False) -> Measurements:
-    """Read Y (M x P: rows are measurements, columns are signals) from an .npz, .npy, .csv, .tsv, .txt, .mat or .nc file.
+def read_measurements(
+    path: str | Path,
+    *,
+    array: str | None = None,
+    transpose: bool = False,
+    decimal: str = ".",
+    index_col: str | int | None = None,
+    na: Sequence[str | float] = (),
+    header: bool = False,
+) -> Measurements:
+    """Read Y (M x P: rows are measurements, columns are signals) from an .npz, .npy, .csv, .tsv, .txt, .parquet, .mat or .nc file.
 
     Files with named arrays may also hold F_prime, mask, and the truth F and X. Y is the array of that name, the one called `array`, or
     the only matrix there is. With `transpose` all of them are turned: signals are rows of Y. Missing entries (empty or NaN) become the
     mask, except in .npz and .mat files, which must say so with a mask. An F_prime of nothing but NaN says the number of atoms only.
-    Headers of text files and labels of NetCDF files become the names. Rows and columns are counted from 1 in complaints.
+    Names in tables and labels of NetCDF files become the names. Rows and columns are counted from 1, also in complaints.
+
+    Args:
+        path: the file; text may be compressed (.csv.gz).
+        array: the name of the array to take for Y, in files of several.
+        transpose: signals are the rows of the file.
+        decimal: in text, the mark before the decimals: a point or a comma.
+        index_col: in tables, the name or number of the column with the names of the rows, where the file does not show it.
+        na: values that mean a missing entry, besides empty fields, NA, N/A, NaN and null: numbers, and in text also words.
+        header: in text, the first line holds names even if they look like data.
 
     Examples:
         >>> from pathlib import Path
@@ -92,7 +113,8 @@ def read_measurements(path: str | Path, *, array: str | None = None, transpose: 
     from ..inference.solution import Names
 
     path = Path(path)
-    kind = path.suffix.lower()
+    kind = kind_of(path)
+    layout = Layout(decimal, index_col, tuple(map(str, na)), header).checked()
     if path.is_dir():
         raise InputError(f"FILE must be a file, but {str(path)!r} is a directory.")
     if not path.is_file():
@@ -101,16 +123,17 @@ def read_measurements(path: str | Path, *, array: str | None = None, transpose: 
         raise InputError(f"FILE must end in one of {', '.join(ACCEPTED)}, but {str(path)!r} was given.")
     try:
         path.open("rb").close()
-        contents = _contents(path, kind, array)
+        contents = _contents(path, kind, array, layout)
         if transpose:
             turned = {name: np.swapaxes(value, -1, -2) if np.ndim(value) == 2 else value for name, value in contents.arrays.items()}
             contents = contents._replace(arrays=turned, row=contents.column, column=contents.row, names=contents.names[::-1])
         Y = _measured(contents, path)
         mask = contents.arrays.get("mask")
-        _check_entries(Y, mask, contents, path)
         if mask is None and np.isnan(Y).any():
             _check_missing(Y, kind, contents, path)
             mask = ~np.isnan(Y)
+        Y, mask = _without(layout.numbers, Y, mask)
+        _check_entries(Y, mask, contents, path)
         F_prime, said = contents.arrays.get("F_prime"), contents.parameters
         if F_prime is not None and F_prime.ndim == 2 and F_prime.dtype.kind == "f" and np.isnan(F_prime).all():
             said, F_prime = {"n_atoms": F_prime.shape[1], **said}, None
@@ -121,14 +144,37 @@ def read_measurements(path: str | Path, *, array: str | None = None, transpose: 
         raise InputError(f"FILE must be a file that can be read, but {str(path)!r} can't: {error.strerror or error}.") from None
 
 
-def _contents(path: Path, kind: str, array: str | None) -> _Contents:
+def kind_of(path: Path) -> str:
+    """The ending of a file's name, without that of gzip after that of a text file."""
+    kind = path.suffix.lower()
+    before = Path(path.stem).suffix.lower()
+    return before if kind == PACKED and before in TEXT else kind
+
+
+def _without(values: list[float], Y: np.ndarray, mask: Any) -> tuple[np.ndarray, Any]:
+    """Y and its mask where entries of these values are missing."""
+    hidden = np.isin(Y, values)
+    if not hidden.any():
+        return Y, mask
+    if mask is None or np.shape(mask) == Y.shape:  # what else is wrong with a mask is said later
+        mask = ~hidden if mask is None else np.where(hidden, 0, mask)
+    return np.where(hidden, np.nan, Y.astype(float)), mask
+
+
+def _contents(path: Path, kind: str, array: str | None, layout: Layout) -> _Contents:
     """The arrays of the file, the one to take for Y under that name."""
-    if array is not None and kind in (".npy", *TEXT):
+    if array is not None and kind in (".npy", *TABLES):
         raise InputError(f"array must be left out for a {kind} file, which holds one matrix, but {array!r} was given.")
+    _check_layout(layout, kind)
     if kind in TEXT:
-        table = read_table(path)
-        row, column = (lambda k: f"line {table.lines[k]}"), (lambda k: f"column {k + table.first_column}")
+        table = read_table(path, layout)
+        row, column = (lambda k: f"line {table.lines[k]}"), (lambda k: f"column {table.columns[k]}")
         return _Contents({"Y": table.values}, {}, row, column, (table.row_names, table.column_names))
+    if kind == ".parquet":
+        from .parquet import read_parquet
+
+        table = read_parquet(path, layout)
+        return _Contents({"Y": table.values}, {}, names=(table.row_names, table.column_names))
     if kind == ".npy":
         return _Contents({"Y": read_npy(path)}, {})
     about: dict[str, Any] = {}
@@ -147,6 +193,22 @@ def _contents(path: Path, kind: str, array: str | None) -> _Contents:
     arrays = {name: found[name] for name in ARRAYS if name in found}
     rows, columns = labels[chosen] if len(labels.get(chosen, [])) == 2 else (None, None)
     return _Contents(arrays | {"Y": found[chosen]}, known, names=(rows, columns))
+
+
+def _check_layout(layout: Layout, kind: str) -> None:
+    """Refuse what a file of this kind has no use for."""
+    for name, given, kinds in (
+        ("decimal", layout.decimal != ".", TEXT),
+        ("header", layout.header, TEXT),
+        ("index_col", layout.index_col is not None, TABLES),
+        ("na", len(layout.numbers) < len(layout.na), TABLES),
+    ):
+        if given and kind not in kinds:
+            what = "hold numbers only" if name == "na" else "be left out"
+            value = ", ".join(layout.na) if name == "na" else getattr(layout, name)
+            raise InputError(
+                f"{name} must {what} for a {kind} file, which is no {'text' if kinds is TEXT else 'table'}, but {value!r} was given."
+            )
 
 
 def _chosen(found: dict[str, Any], array: str | None, path: Path) -> str:
@@ -199,7 +261,10 @@ def _check_entries(Y: np.ndarray, mask: Any, contents: _Contents, path: Path) ->
     if bad.size:
         i, k = bad[0]
         where = f"{contents.row(i)}, {contents.column(k)}"
-        raise InputError(f"Y must hold finite numbers of at most {_LARGEST:g} in size, but {where} of {str(path)!r} holds {Y[i, k]:g}.")
+        advice = f"; give --na {Y[i, k]:g} if that means a missing entry" if np.isfinite(Y[i, k]) else ""
+        raise InputError(
+            f"Y must hold finite numbers of at most {_LARGEST:g} in size, but {where} of {str(path)!r} holds {Y[i, k]:g}{advice}."
+        )
     seen = ~np.isnan(Y)
     if np.shape(mask) == Y.shape and np.asarray(mask).dtype.kind in "fiub":
         seen &= np.asarray(mask) != 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -95,13 +96,42 @@ def _umask() -> int:
 
 
 def save_solution(solution: Solution, path: Path, about: dict[str, Any]) -> None:
-    """Means, variances, trace and names of a solution in an .npz file, with `about` as JSON under "parameters"."""
+    """Means, variances and names of a solution: labelled arrays in an .nc file, a line for each entry of F and X in a .csv file, and in an
+    .npz file arrays, with the trace. `about` is JSON under "parameters", except in .csv files."""
+    if path.suffix != ".npz":
+        with whole_file(path) as temporary:
+            (_write_csv if path.suffix == ".csv" else _write_nc)(solution, temporary, about)
+        return
     length = int(solution.iterations)
     arrays: dict[str, Any] = {f"trace_{name}": np.asarray(values)[:length] for name, values in solution.trace._asdict().items()}
     arrays |= {"F_mean": solution.mean.F, "F_var": solution.variance.F, "X_mean": solution.mean.X, "X_var": solution.variance.X}
     if solution.reproducibility is not None:
         arrays["reproducibility"] = solution.reproducibility
+    if solution.row_means is not None:
+        arrays["row_means"] = solution.row_means
     named = {"row_names": solution.names.rows, "column_names": solution.names.columns}
     arrays |= {name: np.array(labels) for name, labels in named.items() if labels is not None}
     with whole_file(path) as temporary:
         np.savez(temporary, parameters=np.array(json.dumps(plain(about))), **arrays)
+
+
+def _write_nc(solution: Solution, path: Path, about: dict[str, Any]) -> None:
+    dataset = solution.to_xarray().assign_attrs(parameters=json.dumps(plain(about)))
+    dataset.to_netcdf(path, engine="scipy")
+
+
+def _write_csv(solution: Solution, path: Path, about: dict[str, Any]) -> None:
+    """The matrix, the row, the column, the mean and the variance; atoms count from 0, as rows and columns without a name do."""
+    (M, N), P = np.shape(solution.mean.F), np.shape(solution.mean.X)[1]
+    rows, columns = (names or range(size) for names, size in zip(solution.names, (M, P), strict=True))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["matrix", "row", "column", "mean", "variance"])
+        for name, across, down in (("F", rows, range(N)), ("X", range(N), columns)):
+            mean, variance = (np.asarray(getattr(pair, name)).tolist() for pair in (solution.mean, solution.variance))
+            for i, row in enumerate(across):
+                writer.writerows([name, row, column, mean[i][k], variance[i][k]] for k, column in enumerate(down))
+        if solution.row_means is not None:
+            writer.writerows(
+                ["row_means", row, "", value, ""] for row, value in zip(rows, np.asarray(solution.row_means).tolist(), strict=True)
+            )

@@ -101,6 +101,8 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
     }
     if solution.reproducibility is not None:
         arrays["reproducibility"] = (("atom",), solution.reproducibility)
+    if solution.row_means is not None:
+        arrays["row_means"] = (("row",), solution.row_means)
     attributes = {
         "status": str(solution.status),
         "reason": str(solution.reason),
