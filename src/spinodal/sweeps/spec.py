@@ -22,6 +22,7 @@ import difflib
 import itertools
 import json
 import math
+import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -45,7 +46,9 @@ _TOP = ("name", "seed", "instances", "N", "batch", "dtype", "max_iterations", "t
 _INTERVAL = ("from", "to", "count", "scale")
 _PRIORS = ("Gaussian", "GaussBernoulli", "Laplace", "NonnegativeGaussBernoulli", "Rademacher")
 # More points than this in a sweep are taken for a mistake, and so are more instances solved together, and a longer file.
-_MOST_POINTS, _LARGEST_BATCH, _LONGEST_FILE = 1_000_000, 10_000, 10**7
+_MOST_POINTS, _LARGEST_BATCH, _LONGEST_FILE = 1_000_000, 10_000, 10**6
+# Names joined by dots, so many that the reader of TOML takes minutes over them.
+_DEEP = re.compile(r"(?:[ \t]{0,9}\.[ \t]{0,9}[\"'\w-]+){100}")
 # Instances solved together, unless the spec says.
 _BATCH = 64
 
@@ -84,6 +87,8 @@ def read_spec(path: str | Path) -> Spec:
 def parse_spec(text: str, *, name: str = "sweep") -> Spec:
     """The spec in the text of a TOML file; everything in it is checked now."""
     try:
+        if _DEEP.search(text):
+            raise RecursionError
         given = tomllib.loads(text)
     except ValueError as error:  # also of numbers with thousands of digits
         raise InputError(f"the spec must be valid TOML, but: {str(error).rstrip('.')}.") from None
