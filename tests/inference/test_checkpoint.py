@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +81,55 @@ def test_another_solve_is_refused(tmp_path: Path) -> None:
         sp.solve(observed, problem, checkpoint="state.pickle")
     with pytest.raises(sp.InputError, match="no iterations of ours"):
         sp.solve(observed, problem, sp.Lasso(), checkpoint=path)
+
+
+def test_damaged_and_forged_files_are_refused(tmp_path: Path) -> None:
+    """Bits that are flipped are noticed or change nothing; arrays that do not fit, pickles, and files that unfold are refused."""
+    problem, observed = problem_and_data(CASES["strong"][0])
+    path = tmp_path / "state.npz"
+    options: dict[str, Any] = {"checkpoint": path, "n_atoms": N, "max_iterations": 60, "every": 10}
+    with pytest.raises(Interrupted):
+        sp.solve(observed, problem, progress=interrupt_after(3), **options)
+    was = path.read_bytes()
+    whole = sp.solve(observed, problem, n_atoms=N, max_iterations=60)
+    rng, noticed = np.random.default_rng(0), 0
+    for place in rng.integers(len(was), size=25):
+        damaged = bytearray(was)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            assert_same(sp.solve(observed, problem, **options), whole)
+        except sp.InputError:
+            noticed += 1
+    assert noticed >= 15
+    with np.load(io.BytesIO(was)) as file:
+        arrays = {name: file[name] for name in file.files}
+    last = max(name for name in arrays if name.startswith("leaf_"))
+    about = json.loads(str(arrays["about"]))
+    forged: list[dict[str, Any]] = [
+        {name: value for name, value in arrays.items() if name != last},
+        arrays | {last: np.zeros((2, 2, 2))},
+        {name: value for name, value in arrays.items() if name != "goal"},
+        *(arrays | {"about": np.array(text)} for text in ("[]", "{}", "3", "[" * 100_000, "no JSON")),
+        *(arrays | {"about": np.array(json.dumps(about | {key: value}))} for key, value in (("groups", "x"), ("groups", 2), ("stage", 7))),
+        arrays | {"goal": np.array([Trap()], dtype=object)},
+    ]
+    for content in forged:
+        np.savez(path, **content)
+        refused(observed, problem, options)
+    np.savez_compressed(path, **arrays)
+    refused(observed, problem, options)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("about.npy", "no array")
+    refused(observed, problem, options)
+
+
+class Trap:
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("unpickled",)
+
+
+def refused(observed: sp.Observed, problem: sp.Problem, options: dict[str, Any]) -> None:
+    with pytest.raises(sp.InputError, match=r"^checkpoint must be a file that a solve wrote, but ") as complaint:
+        sp.solve(observed, problem, **options)
+    assert "\n" not in str(complaint.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
     from ..errors import InputError
 
+    _print_anything()
     try:
         # The name is ours also under `python -m spinodal`; completion goes by it.
         code = app(None if words is None else list(words), prog_name="spinodal", standalone_mode=False)
@@ -37,13 +39,25 @@ def main(words: Sequence[str] | None = None) -> None:
         code = 1
     except Exception as error:
         # Typer's own complaints (unknown or missing options) carry format_message; everything else is a bug and keeps its traceback.
-        if not hasattr(error, "format_message"):
+        if "RESOURCE_EXHAUSTED" in str(error):  # XLA's word
+            code = _complain("there is not enough memory on the device for this size.")
+        elif hasattr(error, "format_message"):
+            code = _complain(error.format_message())
+        else:
             raise
-        code = _complain(error.format_message())
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _print_anything() -> None:
+    """Names of files may hold bytes that are no text; printing them must not end a command that has done its work."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _complain(message: str) -> int:
-    sentence = " ".join(message.split())
+    from ..errors import printable
+
+    sentence = printable(" ".join(message.split()))
     print(f"spinodal: {sentence}{'' if sentence.endswith(('.', '?')) else '.'}", file=sys.stderr)
     return BAD_INPUT

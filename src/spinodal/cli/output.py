@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..errors import printable
 from ..io.write import plain, whole_file
 
 # The exit code of a command whose result can't be trusted.
@@ -51,10 +52,11 @@ def progress_bar(description: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: None
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=None)
+        task = bar.add_task(escape(printable(description)), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
@@ -81,15 +83,16 @@ def _stage_in_words(stage: str, iteration: int, residual: float) -> str:
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A readable table on standard output."""
+    """A readable table on standard output. Brackets in its words are brackets, not markup."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    drawn = Table(title=title, title_justify="left")
+    drawn = Table(title=Text(printable(title), style="table.title"), title_justify="left")
     for column in columns:
         drawn.add_column(column, justify="right" if column != columns[0] else "left")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
     Console().print(drawn)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import InputError, check_count
+from ..errors import InputError, check_count, shown
 
 # A grid from the command line is refused beyond this many points.
-_LONGEST_GRID = 100_000
+_LONGEST_GRID = 10_000
 
 
 def number(name: str, text: str) -> float:
@@ -13,9 +13,9 @@ def number(name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise InputError(f"{name} must be a number, but {text!r} was given.") from None
+        raise InputError(f"{name} must be a number, but {shown(text)} was given.") from None
     if value != value:
-        raise InputError(f"{name} must be a number, but {text!r} was given.")
+        raise InputError(f"{name} must be a number, but {shown(text)} was given.")
     return value
 
 
@@ -23,7 +23,8 @@ def numbers(name: str, text: str) -> list[float]:
     """Numbers separated by commas, like 0.01,1,inf."""
     parts = [part for part in text.split(",") if part.strip()]
     if not parts:
-        raise InputError(f"{name} must be numbers separated by commas, but {text!r} was given.")
+        raise InputError(f"{name} must be numbers separated by commas, but {shown(text)} was given.")
+    check_count(f"the count of {name}", len(parts), 1, _LONGEST_GRID)
     return [number(name, part) for part in parts]
 
 
@@ -32,7 +33,7 @@ def counts(name: str, text: str) -> list[int]:
     try:
         values = sorted({int(part) for part in text.split(",")})
     except ValueError:
-        raise InputError(f"{name} must be a whole number, or several separated by commas, but {text!r} was given.") from None
+        raise InputError(f"{name} must be a whole number, or several separated by commas, but {shown(text)} was given.") from None
     for value in values:
         check_count(name, value)
     return values
@@ -42,7 +43,7 @@ def grid(name: str, text: str) -> list[float]:
     """N evenly spaced numbers from LO to HI, written LO:HI:N; or plain numbers separated by commas."""
     if ":" not in text:
         return numbers(name, text)
-    complaint = InputError(f"{name} must be LO:HI:N with LO < HI and a whole N from 2 to {_LONGEST_GRID}, but {text!r} was given.")
+    complaint = InputError(f"{name} must be LO:HI:N with LO < HI and a whole N from 2 to {_LONGEST_GRID}, but {shown(text)} was given.")
     parts = text.split(":")
     if len(parts) != 3:
         raise complaint

@@ -16,7 +16,7 @@ from ..model.model import Problem
 from ..model.sampling import sample
 from ..theory import amp_mse, error_curves, outcomes, phase_diagram, pi_star, spinodal
 from . import output
-from .parsing import numbers
+from .parsing import counts
 
 
 def _fig1(directory: Path, progress: Callable[[int, int], None]) -> list[Path]:
@@ -49,11 +49,8 @@ def _fig4(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> 
     """AMP against the Bayes-optimal error at several sizes, both panels."""
     from ..evaluation.experiments import FIGURE_4, figure_4
 
-    chosen = tuple(int(n) for n in numbers("sizes", sizes)) if sizes else _SIZES_4_FAST if fast else _SIZES_4
-    for n in chosen:
-        check_count("sizes", n, 2)
+    chosen = tuple(counts("sizes", sizes)) if sizes else _SIZES_4_FAST if fast else _SIZES_4
     instances = seeds if seeds is not None else _SEEDS_4_FAST if fast else _SEEDS_4
-    check_count("seeds", instances)
     pi = _PI_4_FAST if fast else _PI_4
     paths: list[Path] = []
     panels = []
@@ -82,10 +79,8 @@ def _dictionary(directory: Path, fast: bool, sizes: str | None, seeds: int | Non
     """Dictionaries learned from scratch over (rho, pi), against pi* and the spinodal."""
     from ..evaluation.experiments import dictionary_map
 
-    (n,) = (int(value) for value in numbers("sizes", sizes or str(_SIZE_D_FAST if fast else _SIZE_D))[:1])
-    check_count("sizes", n, 2)
+    n = counts("sizes", sizes)[0] if sizes else _SIZE_D_FAST if fast else _SIZE_D
     instances = seeds if seeds is not None else _SEEDS_4_FAST if fast else _SEEDS_4
-    check_count("seeds", instances)
     rho, pi = (_RHO_D_FAST, _PI_D_FAST) if fast else (_RHO_D, _PI_D)
     dataset = None
     with output.progress_bar("dictionary") as progress:
@@ -144,10 +139,8 @@ def _phase(directory: Path, fast: bool, sizes: str | None, seeds: int | None) ->
 
     given: dict[str, Any] = {}
     if sizes:
-        given["n"] = int(numbers("sizes", sizes)[0])
-        check_count("sizes", given["n"], 2)
+        given["n"] = counts("sizes", sizes)[0]
     if seeds is not None:
-        check_count("seeds", seeds)
         given["instances"] = seeds
     chosen = (_PHASE_FAST if fast else _PHASE_FULL) | given
     spec = parse_spec(_PHASE.format(**chosen))
@@ -172,8 +165,20 @@ MEASURED: dict[str, Callable[[Path, bool, str | None, int | None], list[Path]]] 
 FIGURES: dict[str, Callable[[Path, Callable[[int, int], None]], list[Path]]] = {"fig1": _fig1, "fig2": _fig2, "fig3": _fig3}
 
 
+# Larger sizes and more instances are taken for a mistake.
+_LARGEST_SIZE, _MOST_SEEDS = 10_000, 1000
+
+
+def _check_work(sizes: str | None, seeds: int | None) -> None:
+    for n in counts("sizes", sizes) if sizes else []:
+        check_count("sizes", n, 2, _LARGEST_SIZE)
+    if seeds is not None:
+        check_count("seeds", seeds, 1, _MOST_SEEDS)
+
+
 def reproduce(what: str, *, out: str, as_json: bool, fast: bool = False, sizes: str | None = None, seeds: int | None = None) -> None:
     check_choice("the figure", what, (*FIGURES, *MEASURED, "all"))
+    _check_work(sizes, seeds)
     directory = writable_directory("out", out)
     paths: list[Path] = []
     for name in [*FIGURES, *MEASURED] if what == "all" else [what]:

@@ -11,14 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, check_choice, check_count
+from ..errors import InputError, check_choice, check_count, check_path
 from ..io.write import named_file, whole_file, writable_directory
 from ..sweeps import EXECUTORS, Standing, dataset, read_spec, resume_sweep, run_sweep, standing, suited, table
-from ..sweeps.plan import make_plan
+from ..sweeps.plan import check_sizes, make_plan
 from . import output
 
 # The exit code of a command that was interrupted.
 INTERRUPTED = 130
+# More worker processes are taken for a mistake.
+_MOST_WORKERS = 1000
 _SUFFIXES = (".nc", ".csv", ".parquet")
 
 
@@ -29,9 +31,9 @@ def note(message: str) -> None:
 
 def _executor(name: str | None, scheduler: str | None, workers: int | None) -> Any:
     """The executor that was asked for, or else one that suits; the address of a scheduler asks for Dask."""
+    if workers is not None:
+        check_count("workers", workers, 1, _MOST_WORKERS)
     if name is None and scheduler is None:
-        if workers is not None:
-            check_count("workers", workers)
         return partial(suited, workers=workers, say=note)
     chosen = name or "dask"
     check_choice("executor", chosen, tuple(EXECUTORS))
@@ -54,20 +56,27 @@ def _interruptible(directory: Path) -> Iterator[None]:
 
 def run(*, spec: str, out: str, executor: str | None, scheduler: str | None, workers: int | None, as_json: bool) -> None:
     wanted, chosen = read_spec(spec), _executor(executor, scheduler, workers)
-    make_plan(wanted)  # refused before a directory is made
+    check_sizes(make_plan(wanted))  # refused before a directory is made
     directory = writable_directory("out", out)
     with _interruptible(directory), output.progress_bar(wanted.name) as progress:
         _report(run_sweep(wanted, directory, chosen, progress), directory, as_json)
 
 
 def resume(*, directory: str, executor: str | None, scheduler: str | None, workers: int | None, retry_failed: bool, as_json: bool) -> None:
-    where, chosen = Path(directory), _executor(executor, scheduler, workers)
+    where, chosen = _existing(directory), _executor(executor, scheduler, workers)
     with _interruptible(where), output.progress_bar("resumed") as progress:
         _report(resume_sweep(where, chosen, retry_failed=retry_failed, progress=progress), where, as_json)
 
 
 def status(*, directory: str, as_json: bool) -> None:
-    _report(standing(Path(directory)), Path(directory), as_json)
+    where = _existing(directory)
+    _report(standing(where), where, as_json)
+
+
+def _existing(directory: str) -> Path:
+    """The directory of a sweep; whether there is one is for the ledger to say."""
+    check_path("DIR", directory)
+    return Path(directory)
 
 
 def _report(now: Standing, directory: Path, as_json: bool) -> None:
@@ -83,12 +92,12 @@ def export(*, directory: str, out: str, as_json: bool) -> None:
     if suffix not in _SUFFIXES:
         raise InputError(f"out must be a file name ending in {', '.join(_SUFFIXES)}, but {out!r} was given.")
     if suffix == ".nc":
-        data = dataset(Path(directory))
+        data = dataset(_existing(directory))
         target = named_file("out", out, suffix)
         with whole_file(target) as temporary:
             data.to_netcdf(temporary, engine="scipy")
     else:
-        target = _write_table(Path(directory), out, suffix)
+        target = _write_table(_existing(directory), out, suffix)
     output.report_files([target], as_json)
 
 
@@ -115,6 +124,6 @@ def _write_table(directory: Path, out: str, suffix: str) -> Path:
 def figure(*, directory: str, out: str | None, x: str, y: str, value: str, as_json: bool) -> None:
     from ..figures.sweeps import sweep_figure
 
-    drawn = sweep_figure(dataset(Path(directory)), x=x, y=y, value=value)
+    drawn = sweep_figure(dataset(_existing(directory)), x=x, y=y, value=value)
     target = writable_directory("out", out or directory)
     output.report_files(output.save_figure(drawn, target, "sweep"), as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,17 @@ from ..model.model import Problem
 from ..model.sampling import sample as draw
 from ..report.solution import recovered_in_words
 from ..theory import FixedPoint, error_curves, outcomes, phase_diagram, pi_star, spinodal, state_evolution
+from ..theory.setup import LEAST
 from . import output
 from .parsing import grid, number, numbers
+
+_MOST_POINTS = 20_000
 
 
 def problem_from(*, alpha: str, pi: str, density: str, eta: str, noise_variance: str, observed: str) -> Problem:
     """The paper's problem from the words of the command line."""
     rho, noise = number("density", density), number("noise_variance", noise_variance)
-    check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
+    _check_density(rho)
     check_nonnegative("noise_variance", noise)
     return Problem.sparse(
         alpha=number("alpha", alpha),
@@ -30,6 +34,11 @@ def problem_from(*, alpha: str, pi: str, density: str, eta: str, noise_variance:
         noise_variance=noise,
         observed_fraction=number("observed", observed),
     )
+
+
+def _check_density(rho: float | list[float]) -> None:
+    check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
+    check("density", rho, LEAST, 1.0, high_open=True)
 
 
 def parameters(problem: Problem) -> dict[str, float]:
@@ -83,9 +92,15 @@ def theory(*, as_json: bool, **words: str) -> None:
     )
 
 
+def _check_points(*axes: list[float]) -> None:
+    """Refuse a figure of more points than anyone waits for."""
+    check_count("the number of points of the figure", math.prod(map(len, axes)), 1, _MOST_POINTS)
+
+
 def diagram(*, alpha: str, density: str, eta: str, noise_variance: str, observed: str, out: str, as_json: bool) -> None:
     densities, etas = grid("density", density), numbers("eta", eta)
-    check("density", densities, 0.0, 1.0, low_open=True, high_open=True)
+    _check_density(densities)
+    _check_points(densities, etas)
     check("eta", etas, 0.0, np.inf)
     problem = problem_from(alpha=alpha, pi="1", density="0.5", eta="inf", noise_variance=noise_variance, observed=observed)
     directory = writable_directory("out", out)
@@ -101,6 +116,7 @@ def curve(*, alpha: str, density: str, pi: str, eta: str, noise_variance: str, o
     signals, etas = grid("pi", pi), numbers("eta", eta)
     check_positive("pi", signals)
     check("eta", etas, 0.0, np.inf)
+    _check_points(signals, etas)
     problem = problem_from(alpha=alpha, pi="1", density=density, eta="inf", noise_variance=noise_variance, observed=observed)
     directory = writable_directory("out", out)
     with output.progress_bar("errors") as progress:

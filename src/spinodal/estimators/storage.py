@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import secrets
 import sys
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import IO, Any, Self
 import numpy as np
 
 from ..errors import InputError
+from ..inference.execution.checkpoint import stored_arrays
 from ..inference.solution import Status
 
 # The entry of the file that holds what is not an array: the layout, the class, and all that is a number or a word.
@@ -78,7 +77,8 @@ class Storable:
         """
         refused = f"path must be a file written by {cls.__name__}.save, but {str(path)!r}"
         try:
-            stored = _arrays(Path(path).read_bytes())
+            with Path(path).open("rb") as file:
+                stored = stored_arrays(file, os.fstat(file.fileno()).st_size)
             header = json.loads(str(stored.pop(_HEADER)))
             layout, kind, values = (header[key] for key in ("layout", "class", "values"))
             values = {name: value for name, value in values.items() if name != "history_"}
@@ -170,21 +170,6 @@ def _objection_to_fit(values: dict[str, Any]) -> str | None:
         if not (isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == 1):
             return f"history_[{name!r}] is not a row of numbers"
     return None
-
-
-def _arrays(content: bytes) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file. Its checksums are compared; it is not compressed, so that it can't unfold to more than its size."""
-    found = {}
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        entries = file.infolist()
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries) or sum(entry.file_size for entry in entries) > len(content):
-            raise ValueError
-        for entry in entries:
-            stream = io.BytesIO(file.read(entry))
-            found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
-            if stream.read(1):
-                raise ValueError
-    return found
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import InputError, check, check_choice, check_count
+from ..errors import InputError, check, check_choice, check_count, check_seed
 from ..model.model import Model
 from ..model.sampling import Observed
 from ..pair import Pair
@@ -80,7 +80,7 @@ def solve(
         search: what surrounds the solver; `Search()` for AMP.
         runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote,
             and other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
-        max_iterations: when to give up a run. Where runs vote, all together may take five times as many.
+        max_iterations: when to give up a run, at most a million. Where runs vote, all together may take five times as many.
         tolerance: how little the level may change when the iterations are called settled.
         seed: of what is random; for a batch, perhaps one for each.
         dtype: float64 or float32.
@@ -145,11 +145,11 @@ def solve(
     batched = observed.Y.ndim == 3
     size = len(observed.Y) if batched else 1
     checks.check_models(models, size)
-    check_count("max_iterations", max_iterations)
+    check_count("max_iterations", max_iterations, 1, checks.MOST_ITERATIONS)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
     seeds: list[int] = list(seed) if isinstance(seed, (list, tuple, np.ndarray)) else [seed]  # type: ignore[list-item]
     for each in seeds:
-        check_count("seed", each, 0)
+        check_seed("seed", each)
     checks.check_number("seed", len(seeds), size)
     check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
     check_count("every", every)

@@ -18,6 +18,8 @@ from .solution import Names, Solution
 
 # Data are in units of the priors, so entries beyond this are a mistake of units; their squares would overflow in single precision.
 _LARGEST = 1e15
+# More iterations, runs, or numbers of atoms to try are taken for a mistake: nobody waits for them.
+MOST_ITERATIONS, MOST_RUNS, _MOST_NUMBERS = 1_000_000, 1000, 100
 # F' with a smaller eta than this is F to rounding.
 _EXACT = float(np.finfo(float).eps ** 2)
 
@@ -116,7 +118,7 @@ def check_number(name: str, given: int, size: int) -> None:
 
 def check_runs(runs: Any, hinted: bool, started: bool) -> None:
     """Refuse a number of runs that can't be made."""
-    check_count("runs", runs)
+    check_count("runs", runs, 1, MOST_RUNS)
     if runs > 1 and (hinted or started):
         where = "F_prime says" if hinted else "a solution says"
         raise InputError(f"runs must be 1 where {where} where to start, but {runs} was given.")
@@ -198,5 +200,6 @@ def check_numbers_of_atoms(numbers: Sequence[int], axes: int) -> None:
         raise InputError("n_atoms must be a number, or several, but an empty list was given.")
     if axes == 3:
         raise InputError(f"n_atoms must be one number for a batch of instances, but {len(numbers)} were given.")
+    check_count("the count of n_atoms", len(numbers), 1, _MOST_NUMBERS)
     for number in numbers:
         check_count("n_atoms", number)

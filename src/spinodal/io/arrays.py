@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, check_room, shown
 
+# What is read is held twice: here, and where it is computed with.
+_TIMES_HELD = 2
+_ENDING = ".npy"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -25,9 +29,13 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         raise
     except Exception as error:  # the readers are not ours, and raise anything from struct.error to AssertionError
         if "pickle" in str(error).lower():
-            raise InputError(f"FILE must hold plain arrays, but {str(path)!r} holds pickled objects, which are never loaded.") from None
+            raise _pickled(path) from None
         why = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"FILE must be a whole {kind} file, but {str(path)!r} can't be read ({why}).") from None
+
+
+def _pickled(path: Path) -> InputError:
+    return InputError(f"FILE must hold plain arrays, but {str(path)!r} holds pickled objects, which are never loaded.")
 
 
 def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -35,10 +43,42 @@ def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[
     these is not there: they may be large, or pickled."""
     if not zipfile.is_zipfile(path):
         raise InputError(f"FILE must be a whole .npz file, but {str(path)!r} is not one, or was cut short.")
-    with reading(path, ".npz"), np.load(path, allow_pickle=False) as file:
-        about = json.loads(str(file["parameters"])) if "parameters" in file.files else {}
-        names = [name for name in file.files if name != "parameters" and (name in wanted or wanted[0] not in file.files)]
-        return {name: file[name] for name in names}, about if isinstance(about, dict) else {}
+    with reading(path, ".npz"), zipfile.ZipFile(path) as file:
+        entries = {entry.filename.removesuffix(_ENDING): entry for entry in file.infolist()}
+        read = [name for name in entries if name == "parameters" or name in wanted or wanted[0] not in entries]
+        # The directory says how much there is before anything is unpacked, and no more than it says is unpacked.
+        check_room("FILE", _TIMES_HELD * sum(entries[name].file_size for name in read), f"what {str(path)!r} unpacks to")
+        found: dict[str, Any] = {}
+        for name in read:
+            array = _member(file, entries[name], path)
+            if array is not None:
+                found[name] = array
+            elif name in wanted or name == "parameters":
+                raise InputError(f"FILE must hold plain arrays, but {shown(name)} in {str(path)!r} is not one.")
+        about = json.loads(str(found.pop("parameters"))) if "parameters" in found else {}
+        return found, about if isinstance(about, dict) else {}
+
+
+def _member(file: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path) -> np.ndarray | None:
+    """An array of an .npz file; None for a member that is none."""
+    with file.open(entry) as stream:
+        if not entry.filename.endswith(_ENDING) or stream.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            return None
+    with file.open(entry) as stream:
+        _check_header(stream, entry.file_size, path)
+    with file.open(entry) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _check_header(stream: IO[bytes], size: int, path: Path) -> None:
+    """Refuse an array that is larger than the `size` bytes that hold it: its memory would be taken before anyone notices."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise _pickled(path)
+    if math.prod(shape) * dtype.itemsize > size:
+        raise InputError(f"FILE must hold whole arrays, but one in {str(path)!r} says that it is {shown(shape)} and ends before that.")
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -46,6 +86,10 @@ def read_npy(path: Path) -> np.ndarray:
     with reading(path, ".npy"), path.open("rb") as file:
         if not file.peek(1):
             raise InputError(f"FILE must be a whole .npy file, but {str(path)!r} is empty.")
+        size = path.stat().st_size
+        check_room("FILE", _TIMES_HELD * size, f"the array in {str(path)!r}")
+        _check_header(file, size, path)
+        file.seek(0)
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
@@ -59,6 +103,8 @@ def read_mat(path: Path) -> dict[str, Any]:
             f"FILE must be a .mat file of version 7 or older, but {str(path)!r} is of version 7.3; in MATLAB, save('file.mat', 'Y', '-v7')."
         )
     with reading(path, ".mat"):
+        entries = sum(math.prod(int(side) for side in shape) for _, shape, _ in scipy.io.whosmat(path))
+        check_room("FILE", _TIMES_HELD * 8 * entries, f"what {str(path)!r} unpacks to (sparse matrices are filled)")
         found = scipy.io.loadmat(path)
         plain = {name: value for name, value in found.items() if not name.startswith("__")}
         return {name: value.toarray() if scipy.sparse.issparse(value) else value for name, value in plain.items()}
@@ -72,6 +118,7 @@ def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[
     with reading(path, ".nc"):
         try:
             with xarray.open_dataset(path, engine=None if newer else "scipy", decode_times=False) as dataset:
+                check_room("FILE", _TIMES_HELD * int(dataset.nbytes), f"what {str(path)!r} unpacks to")
                 labels = {
                     str(name): [tuple(map(_word, dataset[axis].values)) if axis in dataset.coords else None for axis in variable.dims]
                     for name, variable in dataset.data_vars.items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, check_path, check_room
 from ..model.sampling import Observed
 from ..pair import Pair
 from .arrays import read_mat, read_nc, read_npy, read_npz
@@ -31,6 +31,8 @@ _LETTERS = {"rho": "density", "delta": "noise_variance"}
 _HAVE_A_MASK = (".npz", ".mat")
 # Larger entries are a mistake of units, which the solvers refuse too.
 _LARGEST = 1e15
+# Bytes in memory for each byte of a text file while it is read: the text, its copies as characters and lines, the numbers.
+_PER_BYTE = 8
 # So many equal entries in a row of Y are no accident: a dead sensor, or a label.
 _NO_ACCIDENT = 10
 
@@ -113,6 +115,7 @@ def read_measurements(
     from ..inference.solution import Names
 
     path = Path(path)
+    check_path("FILE", path)
     kind = kind_of(path)
     layout = Layout(decimal, index_col, tuple(map(str, na)), header).checked()
     if path.is_dir():
@@ -123,6 +126,8 @@ def read_measurements(
         raise InputError(f"FILE must end in one of {', '.join(ACCEPTED)}, but {str(path)!r} was given.")
     try:
         path.open("rb").close()
+        if kind in TEXT:
+            check_room("FILE", _PER_BYTE * path.stat().st_size, f"the text in {str(path)!r}")
         contents = _contents(path, kind, array, layout)
         if transpose:
             turned = {name: np.swapaxes(value, -1, -2) if np.ndim(value) == 2 else value for name, value in contents.arrays.items()}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, check_path, shown
 
 if TYPE_CHECKING:
     from ..inference.solution import Solution
@@ -37,7 +37,8 @@ def named_file(name: str, path: str | Path, suffix: str) -> Path:
     """The path of a file to be written, refused unless it has the suffix and a file can be put there. Nothing is made yet."""
     target = Path(path)
     if target.suffix != suffix:
-        raise InputError(f"{name} must be a file name ending in {suffix}, but {str(path)!r} was given.")
+        raise InputError(f"{name} must be a file name ending in {suffix}, but {shown(str(path))} was given.")
+    check_path(name, target)
     if target.is_dir():
         raise InputError(f"{name} must be a file, but {str(path)!r} is a directory.")
     # Directories that do not exist are made later; the first that exists must allow it.
@@ -49,6 +50,7 @@ def named_file(name: str, path: str | Path, suffix: str) -> Path:
 def writable_directory(name: str, path: str | Path) -> Path:
     """The directory, made if need be; refused now if it can't be written, before any work is done."""
     directory = Path(path)
+    check_path(name, directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -9,11 +9,14 @@ from typing import Any, Self, TypeVar
 import jax
 import numpy as np
 
-from ..errors import InputError, check, check_positive
+from ..errors import InputError, check, check_positive, shown
 from ..pair import Pair
 from .channels import Channel, GaussianNoise
 from .knowledge import Knowledge, Nothing, knowledge_of
 from .priors import GaussBernoulli, Gaussian, Prior
+
+# Larger sizes are no sizes of arrays.
+_LARGEST_SIZE = 1e15
 
 
 def _default_priors() -> Pair[Prior]:
@@ -155,7 +158,13 @@ class Problem(Model):
             >>> sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2).sizes(100)
             (50, 100, 300)
         """
-        return max(1, round(float(self.alpha) * n)), n, max(1, round(float(self.pi) * n))
+        alpha, pi = float(self.alpha), float(self.pi)
+        if n > _LARGEST_SIZE or max(alpha, pi) * n > _LARGEST_SIZE:
+            raise InputError(
+                f"n must leave M = alpha n and P = pi n of at most {_LARGEST_SIZE:g}, but {shown(n)} was given "
+                f"with alpha = {alpha:g} and pi = {pi:g}."
+            )
+        return max(1, round(alpha * n)), n, max(1, round(pi * n))
 
 
 Kind = TypeVar("Kind", bound=Model)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import check_count
+from ..errors import check_count, check_room, check_seed
 from ..pair import Pair
 from .model import Problem, stacked
 
@@ -62,9 +62,11 @@ def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> 
         ((12, 120), (12, 20))
     """
     check_count("n", n, 1)
-    check_count("seed", seed, 0)
+    check_seed("seed", seed)
     if batch is not None:
         check_count("batch", batch, 1)
+    M, N, P = problem.sizes(n)
+    check_room("n", bytes_to_draw(M, N, P, batch or 1), f"an instance with M = {M}, N = {N}, P = {P}")
     with jax.enable_x64(True):
         shape = problem.sizes(n), float(problem.observed_fraction) < 1, batch or 1
         try:
@@ -72,6 +74,11 @@ def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> 
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):  # a sampler that looks at its parameters
             drawn = _draw_batch.__wrapped__(problem, *shape, seed)
         return jax.tree.map(lambda leaf: np.array(leaf if batch is not None else leaf[0]), drawn)
+
+
+def bytes_to_draw(M: int, N: int, P: int, count: int = 1) -> int:
+    """Bytes that the draw of so many instances takes, at most: the arrays where they are computed, their copies, and as much again."""
+    return 3 * 8 * count * (M * P + N * P + 2 * M * N)
 
 
 def sample_each(problems: Sequence[Problem], n: int, *, seeds: Sequence[int]) -> Instance:

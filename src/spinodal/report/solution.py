@@ -206,7 +206,10 @@ def predicted(solution: Solution) -> Outcome | None:
         return None
     from ..theory import outcomes
 
-    return outcomes([solution.problem])[0]
+    try:
+        return outcomes([solution.problem])[0]
+    except InputError:  # parameters beyond those that the theory is computed for
+        return None
 
 
 def percent(share: float) -> str:

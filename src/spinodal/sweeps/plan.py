@@ -11,11 +11,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..errors import InputError
+from ..errors import InputError, check_room
 from ..inference.search.search import is_strong
 from ..model.channels import GaussianNoise
 from ..model.knowledge import knowledge_of
 from ..model.model import Problem
+from ..model.sampling import bytes_to_draw
 from ..pair import Pair
 from .spec import Spec, make_prior
 
@@ -92,6 +93,15 @@ def make_plan(spec: Spec) -> Plan:
             batches.append(Batch(len(batches), some, width, spec.prior, spec.solvers[some[0].solver], spec.options, spec.dtype))
     digest = _hash([[batch.width, *(point.id for point in batch.points)] for batch in batches])
     return Plan(tuple(batches), digest)
+
+
+def check_sizes(plan: Plan) -> None:
+    """Refuse a plan with batches that can't be drawn in this machine's memory."""
+    for batch in plan.batches:
+        point = batch.points[0]
+        M, N, P = problem_of(point.numbers, batch.prior).sizes(point.N)
+        given = f"a batch of {batch.width} with M = {M}, N = {N}, P = {P}"
+        check_room("N, alpha, pi and batch", bytes_to_draw(M, N, P, batch.width), given)
 
 
 def _point(spec: Spec, numbers: dict[str, float], design: int, N: int, solver: int, instance: int) -> Point:

@@ -10,7 +10,7 @@ from ..errors import InputError
 from .compute import machine
 from .executors import Runs
 from .ledger import LEDGER, Ledger, create, open_ledger, sole_writer
-from .plan import Batch, Plan, make_plan, pending
+from .plan import Batch, Plan, check_sizes, make_plan, pending
 from .spec import Spec, parse_spec
 
 
@@ -37,6 +37,7 @@ def run_sweep(spec: Spec, directory: Path, executor: Executor, progress: Progres
     from .. import __version__
 
     plan = make_plan(spec)
+    check_sizes(plan)
     with sole_writer(directory):
         if (directory / LEDGER).exists():
             open_ledger(directory, read_only=True).close()  # a damaged one is called that
@@ -53,6 +54,7 @@ def resume_sweep(directory: Path, executor: Executor, *, retry_failed: bool = Fa
     with sole_writer(directory):
         ledger = open_ledger(directory)
         spec, plan = _planned(ledger)
+        check_sizes(plan)
         if retry_failed:
             ledger.forget_failed()
         return _compute(ledger, spec, plan, executor, progress)

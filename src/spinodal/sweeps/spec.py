@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import json
 import math
+import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -29,8 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, check_choice, check_count
+from ..errors import InputError, check_choice, check_count, check_path, check_seed, shown
 from ..inference import METHODS, Search
+from ..inference.checks import MOST_ITERATIONS, MOST_RUNS
 from ..inference.search.learning import LEARNABLE
 from ..model import priors
 
@@ -42,8 +45,10 @@ AROUND = ("learn", "anneal", "repair")
 _TOP = ("name", "seed", "instances", "N", "batch", "dtype", "max_iterations", "tolerance", "runs", "grid", "random", "prior", "solver")
 _INTERVAL = ("from", "to", "count", "scale")
 _PRIORS = ("Gaussian", "GaussBernoulli", "Laplace", "NonnegativeGaussBernoulli", "Rademacher")
-# More points than this in a sweep are taken for a mistake.
-_MOST_POINTS = 10_000_000
+# More points than this in a sweep are taken for a mistake, and so are more instances solved together, and a longer file.
+_MOST_POINTS, _LARGEST_BATCH, _LONGEST_FILE = 1_000_000, 10_000, 10**6
+# Names joined by dots, so many that the reader of TOML takes minutes over them.
+_DEEP = re.compile(r"(?:[ \t]{0,9}\.[ \t]{0,9}[\"'\w-]+){100}")
 # Instances solved together, unless the spec says.
 _BATCH = 64
 
@@ -68,7 +73,10 @@ class Spec:
 
 def read_spec(path: str | Path) -> Spec:
     """The spec in a TOML file."""
+    check_path("the spec", path)
     try:
+        if Path(path).stat().st_size > _LONGEST_FILE:
+            raise InputError(f"the spec must be a file of at most {_LONGEST_FILE} bytes, but {str(path)!r} is larger.")
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
@@ -79,19 +87,26 @@ def read_spec(path: str | Path) -> Spec:
 def parse_spec(text: str, *, name: str = "sweep") -> Spec:
     """The spec in the text of a TOML file; everything in it is checked now."""
     try:
+        if _DEEP.search(text):
+            raise RecursionError
         given = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"the spec must be valid TOML, but: {error}.") from None
+    except ValueError as error:  # also of numbers with thousands of digits
+        raise InputError(f"the spec must be valid TOML, but: {str(error).rstrip('.')}.") from None
+    except RecursionError:
+        raise InputError("the spec must be a TOML file of few levels, but brackets or names in it are nested too deeply.") from None
     _known("the spec", given, _TOP)
     if ("grid" in given) == ("random" in given):
         raise InputError(
             "the spec must have one of the tables [grid] and [random], but it has " + ("both." if "grid" in given else "none.")
         )
-    seed = _count(given, "seed", 0, low=0)
+    name = given.get("name", name)
+    if not isinstance(name, str):
+        raise InputError(f"name must be text, but {shown(name)} was given.")
+    seed = given.get("seed", 0)
+    check_seed("seed", seed)
     prior = {side: _prior(side, given.get("prior", {}).get(side)) for side in _checked_prior(given)}
-    axes, designs = _grid(given["grid"], prior) if "grid" in given else (None, _random(given["random"], prior, seed))
-    options: dict[str, Any] = {"max_iterations": _count(given, "max_iterations", 10_000)}
-    options["runs"] = _count(given, "runs", 1) if "runs" in given else None
+    options: dict[str, Any] = {"max_iterations": _count(given, "max_iterations", 10_000, high=MOST_ITERATIONS)}
+    options["runs"] = _count(given, "runs", 1, high=MOST_RUNS) if "runs" in given else None
     options["tolerance"] = _number("tolerance", given.get("tolerance", 3e-4))
     dtype = given.get("dtype", "float64")
     check_choice("dtype", dtype, ("float64", "float32"))
@@ -100,55 +115,51 @@ def parse_spec(text: str, *, name: str = "sweep") -> Spec:
     for n in sizes:
         check_count("N", n)
     _different("N", sizes)
-    spec = Spec(
-        text,
-        str(given.get("name", name)),
-        seed,
-        _count(given, "instances", 1),
-        sizes,
-        _count(given, "batch", _BATCH),
-        dtype,
-        options,
-        prior,
-        _solvers(given.get("solver", [{"method": "amp"}])),
-        designs,
-        axes,
-    )
-    total = len(designs) * len(sizes) * spec.instances * len(spec.solvers)
+    instances, solvers = _count(given, "instances", 1), _solvers(given.get("solver", [{"method": "amp"}]))
+    each = len(sizes) * instances * len(solvers)
+    axes, designs = _grid(given["grid"], prior, each) if "grid" in given else (None, _random(given["random"], prior, seed, each))
+    batch = _count(given, "batch", _BATCH, high=_LARGEST_BATCH)
+    return Spec(text, name, seed, instances, sizes, batch, dtype, options, prior, solvers, designs, axes)
+
+
+def _check_points(total: int) -> None:
+    """Refuse a sweep of too many points, before any is made."""
     if total > _MOST_POINTS:
-        raise InputError(f"the spec must have at most {_MOST_POINTS} points, but it has {total}.")
-    return spec
+        raise InputError(f"the spec must have at most {_MOST_POINTS} points, but it has {shown(total)}.")
 
 
 def _known(where: str, given: Any, accepted: Iterable[str]) -> None:
     """Refuse a key that is not one of those accepted, and say which one was probably meant."""
     accepted = tuple(accepted)
     if not isinstance(given, dict):
-        raise InputError(f"{where} must be a table with keys from {', '.join(accepted)}, but {given!r} was given.")
+        raise InputError(f"{where} must be a table with keys from {', '.join(accepted)}, but {shown(given)} was given.")
     for key in given:
         if key not in accepted:
             near = difflib.get_close_matches(key, accepted, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
-            raise InputError(f"{where} must have keys from {', '.join(accepted)}, but {key!r} was given{hint}")
+            raise InputError(f"{where} must have keys from {', '.join(accepted)}, but {shown(key)} was given{hint}")
 
 
-def _count(given: dict[str, Any], name: str, default: int, low: int = 1) -> int:
+def _count(given: dict[str, Any], name: str, default: int, low: int = 1, high: int | None = None) -> int:
     value = given.get(name, default)
-    check_count(name, value, low)
+    check_count(name, value, low, high)
     return int(value)
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-        raise InputError(f"{name} must be a number, but {value!r} was given.")
-    return float(value)
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+            raise InputError(f"{name} must be a number, but {shown(value)} was given.")
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{name} must be a number of at most {np.finfo(float).max:.1g}, but {shown(value)} was given.") from None
 
 
 def _solvers(given: Any) -> tuple[dict[str, Any], ...]:
     tables = given if isinstance(given, list) else [given]
     for table in tables:
         if not isinstance(table, dict) or "method" not in table:
-            raise InputError(f"solver must be a table with a method, one of {', '.join(METHODS)}, but {table!r} was given.")
+            raise InputError(f"solver must be a table with a method, one of {', '.join(METHODS)}, but {shown(table)} was given.")
         check_choice("the method of a solver", table["method"], tuple(METHODS))
         solver = METHODS[table["method"]]
         _known(f"the solver {table['method']}", table, ("method", *AROUND, *(field.name for field in fields(solver))))
@@ -159,7 +170,7 @@ def _solvers(given: Any) -> tuple[dict[str, Any], ...]:
 
 
 def _different(name: str, values: Any) -> None:
-    if any(value in values[:k] for k, value in enumerate(values)):
+    if len({json.dumps(value, sort_keys=True, default=str) for value in values}) < len(values):
         raise InputError(f"{name} must hold different values, but one is there twice.")
 
 
@@ -172,6 +183,8 @@ def make_solver(table: dict[str, Any]) -> Any:
 def around_solver(table: dict[str, Any]) -> dict[str, Any]:
     """The options of `solve` in such a table: what surrounds the solver, and what is learned."""
     search = {name: table[name] for name in ("anneal", "repair") if name in table}
+    if not isinstance(table.get("learn", []), list):
+        raise InputError(f"learn must be a list of names from {', '.join(LEARNABLE)}, but {shown(table['learn'])} was given.")
     for name in table.get("learn", ()):
         check_choice("learn", name, LEARNABLE)
     return ({"search": Search(**search)} if search else {}) | ({"learn": tuple(table["learn"])} if "learn" in table else {})
@@ -188,7 +201,7 @@ def _prior(side: str, table: Any) -> dict[str, Any]:
         return {"kind": "Gaussian"} if side == "F" else {"kind": "GaussBernoulli"}
     where = f"prior.{side}"
     if not isinstance(table, dict) or table.get("kind") not in _PRIORS:
-        raise InputError(f"{where} must be a table with a kind, one of {', '.join(_PRIORS)}, but {table!r} was given.")
+        raise InputError(f"{where} must be a table with a kind, one of {', '.join(_PRIORS)}, but {shown(table)} was given.")
     _known(where, table, ("kind", *(field.name for field in fields(getattr(priors, table["kind"])))))
     return {key: value if key == "kind" else _number(f"{where}.{key}", value) for key, value in table.items()}
 
@@ -220,10 +233,11 @@ def _complete(where: str, given: dict[str, Any], prior: dict[str, dict[str, Any]
     return {**{name: value for name, value in _DEFAULTS.items() if name not in given}, **given}
 
 
-def _grid(given: Any, prior: dict[str, dict[str, Any]]) -> tuple[dict[str, tuple[float, ...]], tuple[dict[str, float], ...]]:
+def _grid(given: Any, prior: dict[str, dict[str, Any]], each: int) -> tuple[dict[str, tuple[float, ...]], tuple[dict[str, float], ...]]:
     _known("[grid]", given, _accepted(prior))
     given = _complete("[grid]", given, prior)
     axes = {name: _values(name, given[name]) for name in AXES if name in given}
+    _check_points(math.prod(map(len, axes.values())) * each)
     points = tuple(dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
     return axes, points
 
@@ -233,7 +247,7 @@ def _values(name: str, value: Any) -> tuple[float, ...]:
     if isinstance(value, dict):
         _known(name, value, _INTERVAL)
         low, high, log = _interval(name, value)
-        count = _count(value, "count", 0, low=2)
+        count = _count(value, "count", 0, low=2, high=_MOST_POINTS)
         return tuple(float(x) for x in (np.geomspace if log else np.linspace)(low, high, count))
     values = value if isinstance(value, list) else [value]
     if not values:
@@ -247,17 +261,18 @@ def _interval(name: str, value: dict[str, Any]) -> tuple[float, float, bool]:
     low, high = (_number(f"{name}.{key}", value.get(key)) for key in ("from", "to"))
     scale = value.get("scale", "linear")
     check_choice(f"{name}.scale", scale, ("linear", "log"))
-    if not (low < high < math.inf and (scale == "linear" or low > 0)):
+    if not (low < high and math.isfinite(high - low) and (scale == "linear" or low > 0)):
         raise InputError(
             f"{name} must run from a number to a larger finite one (both positive on a log scale), but {low:g} to {high:g} was given."
         )
     return low, high, scale == "log"
 
 
-def _random(given: Any, prior: dict[str, dict[str, Any]], seed: int) -> tuple[dict[str, float], ...]:
+def _random(given: Any, prior: dict[str, dict[str, Any]], seed: int, each: int) -> tuple[dict[str, float], ...]:
     """Points drawn from intervals { from, to, scale }, lists (one of them each time) and numbers."""
     _known("[random]", given, ("points", *_accepted(prior)))
     count = _count(given, "points", 0)
+    _check_points(count * each)
     given = _complete("[random]", {name: value for name, value in given.items() if name != "points"}, prior)
     columns: dict[str, np.ndarray] = {}
     for place, name in enumerate(AXES):

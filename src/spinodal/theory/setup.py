@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, check
 from ..model.channels import Channel
 from ..model.channels.averages import ChannelAverages
 from ..model.knowledge import Classes
@@ -16,6 +16,9 @@ from ..model.model import Problem
 from ..model.priors.base import Prior, Support
 from ..model.quadrature import evaluate
 from ..pair import Pair
+
+# Ratios and variances that the equations are computed for: beyond, their products leave the range of floating-point numbers.
+LEAST, MOST = 1e-50, 1e50
 
 
 class Setup(NamedTuple):
@@ -43,8 +46,12 @@ def setup(problem: Problem) -> Setup:
     """Translate one problem."""
     with jax.enable_x64(True):
         mean, power = (Pair(*map(float, values)) for values in zip(*(prior.moments() for prior in problem.prior), strict=True))
-    if not all(np.isfinite(power)) or min(power) <= 0:
-        raise InputError(f"prior must have a finite, positive variance, but those of F and X are {power.F:g} and {power.X:g}.")
+    if not all(LEAST <= variance <= MOST for variance in power):
+        raise InputError(f"prior must have variances in [{LEAST:g}, {MOST:g}], but those of F and X are {power.F:g} and {power.X:g}.")
+    for name in ("alpha", "pi", "observed_fraction"):
+        check(name, float(getattr(problem, name)), LEAST, MOST)
+    if problem.noise_variance is not None and problem.noise_variance != 0 and not LEAST <= problem.noise_variance <= MOST:
+        raise InputError(f"noise_variance must be 0 or in [{LEAST:g}, {MOST:g}], but {problem.noise_variance:g} was given.")
     return Setup(
         alpha=float(problem.alpha),
         pi=float(problem.pi),

@@ -6,17 +6,20 @@ All that a solve depends on is in its input and in the arrays of the run, so it 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import jax
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, check_path, check_room
 from ...model.model import Model
 from ...pair import Pair
 from ..loop import Run
@@ -38,6 +41,25 @@ def fingerprint(*inputs: Any) -> str:
         array = np.ascontiguousarray(leaf) if isinstance(leaf, (np.ndarray, jax.Array)) else None
         digest.update(repr(leaf).encode() if array is None else f"{array.dtype}{array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
+
+
+def stored_arrays(file: IO[bytes], size: int) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file of `size` bytes that was written without compression, so that it can't unfold to more than its size.
+
+    Checksums are compared, nothing is unpickled, and arrays fill the entries that hold them; of a file that is damaged or of another kind
+    any exception may come.
+    """
+    found = {}
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries) or sum(entry.file_size for entry in entries) > size:
+            raise ValueError("it is compressed, or larger inside than outside")
+        for entry in entries:
+            stream = io.BytesIO(archive.read(entry))
+            found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
+            if stream.read(1):
+                raise ValueError("an array is shorter than what holds it")
+    return found
 
 
 class Ended(NamedTuple):
@@ -86,6 +108,7 @@ class Checkpoint:
     """The file of a solve, written again after every so many iterations."""
 
     def __init__(self, path: Path, every: int, made_for: str) -> None:
+        check_path("checkpoint", path)
         if path.suffix != ".npz":
             raise InputError(f"checkpoint must be a file name ending in .npz, but {str(path)!r} was given.")
         if not path.parent.is_dir():
@@ -107,7 +130,8 @@ class Checkpoint:
         assert self._file is not None
         name = f"ended_{number:04d}_"
         arrays = {key.removeprefix(name): value for key, value in self._file.arrays.items() if key.startswith(name)}
-        group = Ended.unpacked(arrays, like)
+        with self._believed():
+            group = Ended.unpacked(arrays, like)
         self.finish(group)
         return group
 
@@ -158,14 +182,27 @@ class Checkpoint:
                 temporary.unlink(missing_ok=True)
 
     def _read(self) -> _File:
+        with self._believed(), self.path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            check_room("checkpoint", 2 * size, f"{str(self.path)!r}")
+            found = stored_arrays(file, size)
+            about = json.loads(str(found.pop("about")))
+            if not isinstance(about["groups"], int) or not {"stage", "repair"} <= about.keys():
+                raise ValueError("it does not say how far it is")
+            made = (about["layout"], about["made_for"])
+            arrays = {name: found[name] for name in sorted(found)}
+            return _File(about, arrays, arrays["goal"], made == (_LAYOUT, self.made_for))
+
+    @contextmanager
+    def _believed(self) -> Iterator[None]:
+        """Whatever a damaged or forged file makes us stumble over becomes one sentence."""
         try:
-            with np.load(self.path, allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
-                arrays = {name: file[name] for name in sorted(file.files) if name != "about"}
-                made = (about.get("layout"), about.get("made_for"))
-                return _File(about, arrays, arrays["goal"], made == (_LAYOUT, self.made_for))
-        except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-            raise InputError(f"checkpoint must be a file that a solve wrote, but {str(self.path)!r} is not ({error}).") from None
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(f"checkpoint must be a file that a solve wrote, but {str(self.path)!r} is not ({why}).") from None
 
     def load(self, inspect: Any, start: Run, placement: OneDevice, solver: Solver) -> tuple[Place, Any, Run, list[Any]]:
         """Where the group of runs stood, how far it may go at present, the run, and the traces. `start` is a run of the same shape."""
@@ -176,7 +213,8 @@ class Checkpoint:
         place = Place(about["stage"], about["repair"])
         verdict = None if place.stage == "first" else inspect(start)
         like = (start, (start, verdict) if place.stage == "repair" else verdict)
-        run, kept = jax.tree.unflatten(jax.tree.structure(like), leaves)
+        with self._believed():
+            run, kept = jax.tree.unflatten(jax.tree.structure(like), _fitting(leaves, like))
         if place.stage == "repair":
             kept = placement.run(kept[0], solver.divided(start.state)), placement.everywhere(kept[1])
         elif kept is not None:
@@ -184,3 +222,11 @@ class Checkpoint:
         each = len(Trace._fields) + 2
         parts = [(traces[k], traces[k + 1], Trace(*traces[k + 2 : k + each])) for k in range(0, len(traces), each)]
         return place._replace(kept=kept), goal, placement.run(jax.tree.map(jax.numpy.asarray, run), solver.divided(start.state)), parts
+
+
+def _fitting(leaves: list[np.ndarray], like: Any) -> list[np.ndarray]:
+    """The arrays, refused unless they are as many as those of `like`, and of the same shapes."""
+    expected = [np.shape(leaf) for leaf in jax.tree.leaves(like)]
+    if [leaf.shape for leaf in leaves] != expected:
+        raise ValueError("its arrays have other shapes")
+    return leaves

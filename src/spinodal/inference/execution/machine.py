@@ -16,7 +16,6 @@ put in its place, which compiled code does on one core (15-30% of an iteration a
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from ...errors import InputError
+from ...errors import InputError, gigabytes, host_memory, shown
 
 # Compute capability that the kernels' compiler asks for.
 _OLDEST = 8.0
@@ -85,10 +84,7 @@ def memory() -> float:
     """Bytes of memory of the device that computes."""
     if platform() != "cpu":
         return float((device().memory_stats() or {}).get("bytes_limit", math.inf))
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system says
-        return math.inf
+    return host_memory()
 
 
 def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -> None:
@@ -103,8 +99,8 @@ def check_memory(shape: tuple[int, ...], N: int, size: int, memories: int = 1) -
     room = memory() * memories
     if needed > room:
         raise InputError(
-            f"Y and n_atoms must leave room in memory, but {M} x {P} with {N} atoms needs about {needed / 1e9:.3g} GB and there are "
-            f"{room / 1e9:.3g} GB; try fewer signals or atoms, or single precision."
+            f"Y and n_atoms must leave room in memory, but {M} x {P} with {shown(N)} atoms needs about {gigabytes(needed)} and there are "
+            f"{gigabytes(room)}; try fewer signals or atoms, or single precision."
         )
 
 
