@@ -65,12 +65,12 @@ def run(*, spec: str, out: str, executor: str | None, scheduler: str | None, wor
 def resume(*, directory: str, executor: str | None, scheduler: str | None, workers: int | None, retry_failed: bool, as_json: bool) -> None:
     where, chosen = _existing(directory), _executor(executor, scheduler, workers)
     with _interruptible(where), output.progress_bar("resumed") as progress:
-        _report(resume_sweep(where, chosen, retry_failed=retry_failed, progress=progress), where, as_json)
+        _report(resume_sweep(where, chosen, retry_failed=retry_failed, progress=progress, say=note), where, as_json)
 
 
 def status(*, directory: str, as_json: bool) -> None:
     where = _existing(directory)
-    _report(standing(where), where, as_json)
+    _report(standing(where, note), where, as_json)
 
 
 def _existing(directory: str) -> Path:
@@ -92,7 +92,7 @@ def export(*, directory: str, out: str, as_json: bool) -> None:
     if suffix not in _SUFFIXES:
         raise InputError(f"out must be a file name ending in {', '.join(_SUFFIXES)}, but {out!r} was given.")
     if suffix == ".nc":
-        data = dataset(_existing(directory))
+        data = dataset(_existing(directory), note)
         target = named_file("out", out, suffix)
         with whole_file(target) as temporary:
             data.to_netcdf(temporary, engine="scipy")
@@ -103,7 +103,7 @@ def export(*, directory: str, out: str, as_json: bool) -> None:
 
 def _write_table(directory: Path, out: str, suffix: str) -> Path:
     """A row for each point. CSV says where it comes from in lines that begin with #."""
-    frame = table(directory)
+    frame = table(directory, note)
     if suffix == ".parquet":
         try:
             import pyarrow  # noqa: F401
@@ -124,6 +124,6 @@ def _write_table(directory: Path, out: str, suffix: str) -> Path:
 def figure(*, directory: str, out: str | None, x: str, y: str, value: str, as_json: bool) -> None:
     from ..figures.sweeps import sweep_figure
 
-    drawn = sweep_figure(dataset(_existing(directory)), x=x, y=y, value=value)
+    drawn = sweep_figure(dataset(_existing(directory), note), x=x, y=y, value=value)
     target = writable_directory("out", out or directory)
     output.report_files(output.save_figure(drawn, target, "sweep"), as_json)

@@ -36,6 +36,8 @@ RESULTS = (
 # Most characters of an error message that are kept.
 _LONGEST_MESSAGE = 500
 FAILED = "failed"
+# What became of a point; "missing" where it has not been computed yet.
+STATUSES = ("missing", FAILED, "max_iterations", "converged", "diverged", "degenerate", "unconfirmed")
 
 
 class Row(NamedTuple):

@@ -3,45 +3,44 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .compute import FAILED, RESULTS
-from .ledger import open_ledger
-from .run import standing
+from .compute import RESULTS, STATUSES
+from .plan import Plan
+from .run import Say, look
 from .spec import AXES, Spec
 
 if TYPE_CHECKING:
     import pandas
     import xarray
 
-# What became of a point; "missing" where it has not been computed yet.
-STATUSES = ("missing", FAILED, "max_iterations", "converged", "diverged", "degenerate", "unconfirmed")
+
+def table(directory: Path, say: Say = warnings.warn) -> pandas.DataFrame:
+    """A row for every point of the plan, also those that failed or are still missing; provenance in `attrs`.
+
+    A point whose row in the ledger is damaged is missing, and `say` is told so in a sentence.
+    """
+    return _read(directory, say)[0]
 
 
-def table(directory: Path) -> pandas.DataFrame:
-    """A row for every point of the plan, also those that failed or are still missing; provenance in `attrs`."""
+def _read(directory: Path, say: Say) -> tuple[pandas.DataFrame, Spec, Plan]:
     import pandas
 
-    now = standing(directory)
-    ledger = open_ledger(directory, read_only=True)
-    try:
-        rows = {row["id"]: row for row in ledger.rows()}
-        attributes = _provenance(ledger.about(), now.spec, ledger.rows("runs", "run"), ledger.rows("batches", "batch"))
-    finally:
-        ledger.close()
+    now, found, ledger = look(directory, say)
     nothing = {"status": "missing", "error": None, **dict.fromkeys(RESULTS)}
     records = []
     for point in now.plan.points:
-        row = rows.get(point.id, nothing)
+        row = found.points.get(point.id, nothing)
         about = {"id": point.id, **point.numbers, "N": point.N, "instance": point.instance, "solver": _solver_name(now.spec, point.solver)}
         about |= {"seed": point.seed, "status": row["status"], "error": row["error"]}
         records.append(about | {name: np.nan if row[name] is None else row[name] for name in RESULTS})
     frame = pandas.DataFrame.from_records(records)
-    frame.attrs = attributes
-    return frame
+    frame.attrs = _provenance(ledger, now.spec, found.runs, found.batches)
+    return frame, now.spec, now.plan
 
 
 def _solver_name(spec: Spec, k: int) -> str:
@@ -65,12 +64,11 @@ def _provenance(about: dict[str, str], spec: Spec, runs: list[dict[str, Any]], b
     }
 
 
-def dataset(directory: Path) -> xarray.Dataset:
+def dataset(directory: Path, say: Say = warnings.warn) -> xarray.Dataset:
     """Arrays over the axes of the grid (or over `point` for a random design), N, solver and instance. Points without numbers are NaN."""
     import xarray
 
-    frame, now = table(directory), standing(directory)
-    spec = now.spec
+    frame, spec, plan = _read(directory, say)
     solvers = [_solver_name(spec, k) for k in range(len(spec.solvers))]
     coordinates: dict[str, Any] = {}
     if spec.axes is not None:
@@ -78,7 +76,7 @@ def dataset(directory: Path) -> xarray.Dataset:
         places = [[values.index(x) for x in frame[name]] for name, values in spec.axes.items()]
     else:
         coordinates["point"] = np.arange(len(spec.designs))
-        places = [[point.design for point in now.plan.points]]
+        places = [[point.design for point in plan.points]]
     coordinates |= {"N": list(spec.sizes), "solver": solvers, "instance": np.arange(spec.instances)}
     places += [[spec.sizes.index(n) for n in frame["N"]], [solvers.index(name) for name in frame["solver"]], list(frame["instance"])]
     shape = tuple(len(values) for values in coordinates.values())

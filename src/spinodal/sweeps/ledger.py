@@ -3,34 +3,49 @@
 A plain rollback journal with full syncs, no write-ahead log: that needs shared memory, which network file systems of clusters lack. Only
 the process that leads the sweep writes; a second one is refused. The lock is a transaction held open on a file of its own, so that it goes
 when its process goes, however that ends, and readers of the ledger never wait for it.
+
+Each row ends with a checksum of its content, since SQLite checks how its pages hang together but not what is in them. There are no indexes,
+which would be second copies of what they index: a row is whatever the table says, and its checksum tells whether to believe it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InputError
-from .compute import FAILED, RESULTS, Done
+from .compute import RESULTS, Done
 
 LEDGER, LOCK = "ledger.sqlite", "ledger.lock"
 # Marks the file as ours ("Spin"), and the layout of its tables.
-_APPLICATION, _LAYOUT = 0x5370696E, 1
+_APPLICATION, _LAYOUT = 0x5370696E, 2
 # Seconds to wait for another reader or writer.
 _PATIENCE = 30.0
+# Hexadecimal digits of a row's checksum.
+_DIGITS = 16
 _COLUMNS = ", ".join(f"{name} REAL" for name in RESULTS)
-_TABLES = f"""
-CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE runs (run INTEGER PRIMARY KEY, started REAL NOT NULL, executor TEXT NOT NULL, machine TEXT NOT NULL);
-CREATE TABLE attempts (batch INTEGER NOT NULL, run INTEGER NOT NULL REFERENCES runs, started REAL NOT NULL);
-CREATE TABLE batches (batch INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs, finished REAL NOT NULL, seconds REAL NOT NULL,
-                      machine TEXT NOT NULL);
-CREATE TABLE points (id TEXT PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, status TEXT NOT NULL, error TEXT, {_COLUMNS});
-"""
+_TABLES = {
+    "about": "name TEXT NOT NULL, value TEXT NOT NULL",
+    "runs": "run INTEGER PRIMARY KEY, started REAL NOT NULL, executor TEXT NOT NULL, machine TEXT NOT NULL",
+    "attempts": "batch INTEGER NOT NULL, run INTEGER NOT NULL, started REAL NOT NULL",
+    "batches": "batch INTEGER PRIMARY KEY, run INTEGER NOT NULL, finished REAL NOT NULL, seconds REAL NOT NULL, machine TEXT NOT NULL",
+    "points": f"id TEXT NOT NULL, batch INTEGER NOT NULL, status TEXT NOT NULL, error TEXT, {_COLUMNS}",
+}
+_SCHEMA = [f"CREATE TABLE {name} ({columns}, checksum TEXT NOT NULL)" for name, columns in _TABLES.items()]
+# What a ledger says about itself.
+_ABOUT = ("spec", "name", "digest", "version")
+
+
+class Rows(NamedTuple):
+    """A table as it was read: rows whose checksum holds, by their place in the table, and those whose checksum fails."""
+
+    sound: dict[int, dict[str, Any]]
+    damaged: dict[int, dict[str, Any]]
 
 
 class Ledger:
@@ -44,55 +59,81 @@ class Ledger:
 
     def about(self) -> dict[str, str]:
         """What the ledger was made for: the text and name of the spec, the hash of its plan, the version."""
-        with _explained(self.path):
-            return dict(self._connection.execute("SELECT name, value FROM about"))
+        found = {row["name"]: row["value"] for row in self.rows("about").sound.values()}
+        if sorted(found) != sorted(_ABOUT):
+            raise InputError(f"{self.path} must be a sound ledger, but what it says about its sweep is damaged; it was left as it is.")
+        return found
 
     def begin_run(self, executor: str, machine: str) -> int:
         """A new run that adds to the ledger."""
         with _explained(self.path), self._connection:
-            row = self._connection.execute(
-                "INSERT INTO runs (started, executor, machine) VALUES (?, ?, ?)", (time.time(), executor, machine)
-            )
-            assert row.lastrowid is not None
-            return row.lastrowid
+            run: int = self._connection.execute("SELECT COALESCE(MAX(run), 0) + 1 FROM runs").fetchone()[0]
+            _insert(self._connection, "runs", [(run, time.time(), executor, machine)])
+        return run
 
     def attempt(self, run: int, batches: list[int]) -> None:
         """Note that batches are being handed out."""
         now = time.time()
         with _explained(self.path), self._connection:
-            self._connection.executemany("INSERT INTO attempts VALUES (?, ?, ?)", [(batch, run, now) for batch in batches])
+            _insert(self._connection, "attempts", [(batch, run, now) for batch in batches])
 
     def commit(self, run: int, done: Done) -> None:
         """A finished batch, in one transaction that is on the disk when this returns."""
-        marks = ", ".join("?" * (4 + len(RESULTS)))
         with _explained(self.path), self._connection:
-            self._connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?)", (done.number, run, time.time(), done.seconds, done.machine)
-            )
-            self._connection.executemany(
-                f"INSERT INTO points VALUES ({marks})", [(row.id, done.number, row.status, row.error, *row.values) for row in done.rows]
-            )
+            _insert(self._connection, "batches", [(done.number, run, time.time(), done.seconds, done.machine)])
+            _insert(self._connection, "points", [(row.id, done.number, row.status, row.error, *row.values) for row in done.rows])
 
-    def forget_failed(self) -> int:
-        """Take the batches with failed points out, to be computed again; how many."""
-        failed = "(SELECT DISTINCT batch FROM points WHERE status = ?)"
+    def forget(self, places: Mapping[str, Sequence[int]]) -> None:
+        """Take rows out, by table and place, in one transaction."""
         with _explained(self.path), self._connection:
-            numbers = [row[0] for row in self._connection.execute(f"SELECT batch FROM batches WHERE batch IN {failed}", (FAILED,))]
-            self._connection.executemany("DELETE FROM points WHERE batch = ?", [(number,) for number in numbers])
-            self._connection.executemany("DELETE FROM batches WHERE batch = ?", [(number,) for number in numbers])
-        return len(numbers)
+            for table, some in places.items():
+                self._connection.executemany(f"DELETE FROM {table} WHERE rowid = ?", [(place,) for place in some])
 
-    def finished(self) -> set[int]:
-        """The batches that are in the ledger."""
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What is read here is the ledger of one moment, whoever adds to it."""
         with _explained(self.path):
-            return {row[0] for row in self._connection.execute("SELECT batch FROM batches")}
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.rollback()
 
-    def rows(self, table: str = "points", order: str = "id") -> list[dict[str, Any]]:
-        """A whole table, as dictionaries."""
+    def rows(self, table: str) -> Rows:
+        """A whole table, each row checked."""
+        sound: dict[int, dict[str, Any]] = {}
+        damaged: dict[int, dict[str, Any]] = {}
         with _explained(self.path):
-            cursor = self._connection.execute(f"SELECT * FROM {table} ORDER BY {order}")
-            names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor]
+            cursor = self._connection.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid")
+            names = [column[0] for column in cursor.description[1:-1]]
+            for place, *values, checksum in cursor:
+                kind = sound if checksum == _checksum(table, values) else damaged
+                kind[place] = dict(zip(names, values, strict=True))
+        return Rows(sound, damaged)
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Add rows with their checksums."""
+    stored = [[_as_stored(value) for value in row] for row in rows]
+    marks = ", ".join("?" * (len(stored[0]) + 1)) if stored else ""
+    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", [[*row, _checksum(table, row)] for row in stored])
+
+
+def _as_stored(value: Any) -> Any:
+    """A value as SQLite gives it back: a plain one, and neither NaN nor negative zero."""
+    if isinstance(value, float):
+        return None if value != value else float(value) + 0.0
+    return str(value) if isinstance(value, str) else value
+
+
+def _checksum(table: str, values: Sequence[Any]) -> str:
+    """A digest of a row. `repr` keeps every bit of a number, and tells numbers, text and bytes apart."""
+    return hashlib.sha256(repr((table, *values)).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def _lenient(text: bytes) -> str:
+    """Text that is no longer UTF-8 is read nevertheless: its checksum tells."""
+    return text.decode("utf-8", "surrogateescape")
 
 
 def create(directory: Path, about: dict[str, str]) -> Ledger:
@@ -104,10 +145,10 @@ def create(directory: Path, about: dict[str, str]) -> Ledger:
         connection = sqlite3.connect(fresh, isolation_level=None)
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(
-            f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_LAYOUT}; BEGIN; {_TABLES} COMMIT;",
+            f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_LAYOUT}; BEGIN; {'; '.join(_SCHEMA)}; COMMIT;",
         )
         connection.execute("BEGIN")
-        connection.executemany("INSERT INTO about VALUES (?, ?)", sorted(about.items()))
+        _insert(connection, "about", sorted(about.items()))
         connection.execute("COMMIT")
         connection.close()
         fresh.replace(path)
@@ -122,6 +163,7 @@ def open_ledger(directory: Path, *, read_only: bool = False) -> Ledger:
     with _explained(path):
         mode = "ro" if read_only else "rw"
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE)
+        connection.text_factory = _lenient
         try:
             marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
             if marks[0] != _APPLICATION:
@@ -131,6 +173,8 @@ def open_ledger(directory: Path, *, read_only: bool = False) -> Ledger:
             sound = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             if sound != "ok":
                 raise sqlite3.DatabaseError(sound)
+            if [row[0] for row in connection.execute("SELECT sql FROM sqlite_master ORDER BY rowid")] != _SCHEMA:
+                raise sqlite3.DatabaseError("its tables are not those of a ledger")
             connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
             connection.close()
@@ -169,5 +213,7 @@ def _explained(path: Path) -> Iterator[None]:
         if isinstance(error, sqlite3.OperationalError) and name not in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
             raise InputError(f"{path} can't be used: {error}; what was committed before is in it, and nothing else.") from None
         raise InputError(f"{path} must be a sound ledger, but it is damaged ({error}); it was left as it is.") from None
+    except UnicodeDecodeError:  # SQLite quotes the damage when it complains
+        raise InputError(f"{path} must be a sound ledger, but it is damaged; it was left as it is.") from None
     except OSError as error:
         raise InputError(f"{path} can't be written: {error.strerror or error}.") from None

@@ -1,0 +1,172 @@
+"""Damaged ledgers: no bit of the file can change a result without a word."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from conftest import Done
+from spinodal.errors import InputError
+from spinodal.sweeps import InProcess, dataset, parse_spec, resume_sweep, run_sweep, standing, table
+from spinodal.sweeps.ledger import LEDGER, _checksum
+
+SPEC = """
+instances = 12
+N = 8
+batch = 2
+max_iterations = 20
+[grid]
+alpha = 0.5
+rho = [0.1, 0.2]
+pi = 2.0
+eta = 0.05
+noise_variance = 1e-4
+[solver]
+method = "mu-amp"
+"""
+POINTS = 24
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("whole")
+    run_sweep(parse_spec(SPEC), directory, InProcess(1))
+    return directory
+
+
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    """A copy of the sweep, to be damaged."""
+    directory = tmp_path / "copy"
+    directory.mkdir()
+    (directory / LEDGER).write_bytes((whole / LEDGER).read_bytes())
+    return directory
+
+
+def change(directory: Path, statement: str, *values: Any) -> None:
+    connection = sqlite3.connect(directory / LEDGER)
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def what_a_damaged_ledger_does(directory: Path, expected: pandas.DataFrame) -> str:
+    """Export it, resume it and export it again: how it ended. Anything but an equal table, a refusal or a recomputed point fails."""
+    said: list[str] = []
+    try:
+        seen = table(directory, said.append)
+    except InputError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+    if refusal:
+        assert len(refusal.splitlines()) == 1
+        assert LEDGER in refusal
+        return "refused"
+    missing = seen.status == "missing"
+    pandas.testing.assert_frame_equal(seen[~missing], expected[~missing])
+    provenance = {name: value for name, value in seen.attrs.items() if name not in ("seconds", "executors", "machines")}
+    assert provenance.items() <= expected.attrs.items()
+    if seen.attrs == expected.attrs and not missing.any():
+        return "harmless"
+    assert len(said) == 1
+    assert len(said[0].splitlines()) == 1
+    with pytest.warns(UserWarning, match="damaged"):
+        assert resume_sweep(directory, InProcess(1)).finished == POINTS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing is damaged any more
+        pandas.testing.assert_frame_equal(table(directory), expected)
+    return "computed again"
+
+
+def test_no_flipped_bit_changes_a_result(whole: Path, copy: Path) -> None:
+    content, expected = (whole / LEDGER).read_bytes(), table(whole)
+    rng, ends = random.Random(19), Counter[str]()
+    for _ in range(70):
+        damaged, place = bytearray(content), rng.randrange(8 * len(content))
+        damaged[place // 8] ^= 1 << place % 8
+        (copy / LEDGER).write_bytes(damaged)
+        ends[what_a_damaged_ledger_does(copy, expected)] += 1
+    assert ends["computed again"] >= 10
+
+
+@pytest.mark.parametrize(
+    ("statement", "lost"),
+    [
+        ("UPDATE points SET mse_X = mse_X * 2 WHERE rowid = 3", 1),
+        ("UPDATE points SET mse_X = 'much' WHERE rowid = 3", 1),
+        ("UPDATE points SET id = CAST(id AS BLOB) WHERE rowid = 3", 1),
+        ("UPDATE points SET id = CAST(x'FF' AS TEXT) WHERE rowid = 3", 1),
+        ("UPDATE points SET batch = 1 WHERE rowid = 1", 1),
+        ("DELETE FROM points WHERE rowid = 7", 1),
+        ("DELETE FROM batches WHERE batch = 2", 2),
+        ("UPDATE batches SET machine = 'another' WHERE batch = 2", 2),
+        ("DELETE FROM points", POINTS),
+    ],
+)
+def test_rows_that_were_changed_or_deleted_are_computed_again(whole: Path, copy: Path, statement: str, lost: int) -> None:
+    change(copy, statement)
+    said: list[str] = []
+    assert standing(copy, said.append).finished == POINTS - lost
+    if lost:
+        assert said == [
+            f"{copy / LEDGER} has damaged or missing rows: {lost} of its points must be computed again, by `spinodal sweep resume`."
+        ]
+    assert what_a_damaged_ledger_does(copy, table(whole)) == ("computed again" if lost else "harmless")
+
+
+def test_a_damaged_record_of_a_run_costs_no_point(copy: Path) -> None:
+    change(copy, "UPDATE runs SET executor = 'nobody'")
+    with pytest.warns(UserWarning, match="damaged rows about its runs, which were left out; the results of all points are sound"):
+        data = dataset(copy)
+    assert data.attrs["executors"] == "[]"
+    assert standing(copy, print).finished == POINTS
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE about SET value = value || ' ' WHERE name = 'spec'",
+        "DELETE FROM about WHERE name = 'digest'",
+        "ALTER TABLE points RENAME COLUMN mse_X TO mse_Z",
+        "CREATE TRIGGER more AFTER DELETE ON points BEGIN DELETE FROM batches; END",
+        "DROP TABLE runs",
+    ],
+)
+def test_a_ledger_that_does_not_know_its_sweep_is_refused(copy: Path, statement: str) -> None:
+    change(copy, statement)
+    was = (copy / LEDGER).read_bytes()
+    for use in (standing, table, lambda where: resume_sweep(where, InProcess(1))):
+        with pytest.raises(InputError, match="must be a sound ledger, but"):
+            use(copy)
+    assert (copy / LEDGER).read_bytes() == was
+
+
+def test_a_forged_row_with_a_checksum_is_no_result(copy: Path) -> None:
+    """The checksum is no secret: what no solve could have left is computed again."""
+    with sqlite3.connect(copy / LEDGER) as connection:
+        place, *row, _ = connection.execute("SELECT rowid, * FROM points").fetchone()
+    row[2] = "triumphant"
+    change(copy, "UPDATE points SET status = ?, checksum = ? WHERE rowid = ?", row[2], _checksum("points", row), place)
+    assert standing(copy, print).finished == POINTS - 1
+
+
+def test_the_command_line_says_what_is_damaged_in_one_line(copy: Path, spinodal_command: Callable[..., Done]) -> None:
+    change(copy, "UPDATE points SET mse_X = 0 WHERE rowid = 3")
+    for words in (("status", str(copy)), ("export", str(copy), "--out", "a.csv"), ("export", str(copy), "--out", "a.nc")):
+        done = spinodal_command("sweep", *words)
+        assert done.code == 0
+        assert "1 of its points must be computed again" in done.err
+        assert len(done.err.splitlines()) == 1
+    done = spinodal_command("sweep", "resume", str(copy), "--workers", "1")
+    assert done.code == 0
+    assert "1 of its points must be computed again" in done.err
+    assert spinodal_command("sweep", "status", str(copy)).err == ""
