@@ -50,8 +50,6 @@ def setup(problem: Problem) -> Setup:
         raise InputError(f"prior must have variances in [{LEAST:g}, {MOST:g}], but those of F and X are {power.F:g} and {power.X:g}.")
     for name in ("alpha", "pi", "observed_fraction"):
         check(name, float(getattr(problem, name)), LEAST, MOST)
-    if problem.noise_variance is not None and problem.noise_variance != 0 and not LEAST <= problem.noise_variance <= MOST:
-        raise InputError(f"noise_variance must be 0 or in [{LEAST:g}, {MOST:g}], but {problem.noise_variance:g} was given.")
     return Setup(
         alpha=float(problem.alpha),
         pi=float(problem.pi),

@@ -8,9 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ...errors import check_nonnegative
+from ...errors import InputError, check_nonnegative
 from .averages import ChannelAverages
 from .base import Channel, Output
+
+# Variances for which the averages are computed: beyond, products of them leave the range of floating-point numbers.
+_LEAST, _MOST = 1e-50, 1e50
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class GaussianNoise(Channel):
         return self.variance == 0
 
     def table(self, power: float) -> None:
-        return None
+        if self.variance != 0 and not _LEAST <= self.variance <= _MOST:
+            raise InputError(f"noise_variance must be 0 or in [{_LEAST:g}, {_MOST:g}], but {self.variance:g} was given.")
 
     def averages_at(self, V: Any, power: Any, table: Any) -> ChannelAverages:
         return ChannelAverages(self.variance, -(1 + jnp.log(self.variance + V)) / 2)
