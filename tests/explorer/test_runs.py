@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -17,6 +20,7 @@ from spinodal.errors import InputError
 from spinodal.explorer import runs as module
 from spinodal.explorer import snippets
 from spinodal.explorer.data import data_file, dataset
+from spinodal.explorer.memory import Shapes
 from spinodal.explorer.runs import Run, Runs
 from spinodal.explorer.state import State
 
@@ -114,3 +118,35 @@ def test_runs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) ->
         one.cancel()
         one.thread.join(timeout=10)
     assert len(runs._runs) <= module.MOST_KEPT
+
+
+def test_programs_of_a_few_shapes_are_kept() -> None:
+    cleared: list[str] = []
+    shapes = Shapes(lambda: cleared.append("runs"), lambda: cleared.append("all"))
+    for n in (1, 2, 3, 1, 2, 3):
+        shapes.make_room(n)
+    assert cleared == []
+    for n in range(4, 26):
+        shapes.make_room(n)
+    assert cleared == ["runs"] * 6 + ["all", "runs"]
+
+
+MANY_SHAPES = """
+import psutil
+from spinodal.explorer.runs import Runs
+from spinodal.explorer.state import State
+runs = Runs()
+for n in range(20, 30):
+    one = runs.start(State(eta=0.02, rho=0.1, pi=5.0, delta=1e-4, n=n, seed=3))
+    one.thread.join()
+    assert one.status == "converged", one.status
+    print(psutil.Process().memory_info().rss, flush=True)
+"""
+
+
+@pytest.mark.claims
+def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
+    line = [sys.executable, "-c", MANY_SHAPES]
+    said = subprocess.run(line, capture_output=True, text=True, check=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
+    rss = [int(word) for word in said.stdout.split()]
+    assert max(rss[3:]) - rss[2] < 100e6

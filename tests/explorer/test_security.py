@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import socket
 import sys
@@ -40,6 +41,36 @@ def ask(client: Any, values: dict[str, Any], output: str = "readout", headers: d
     outputs = [{"id": id, "property": name} for id, name in names]
     body = {"output": one["output"], "outputs": outputs if len(outputs) > 1 else outputs[0], **wires, "changedPropIds": list(values)}
     return client.post("/_dash-update-component", json=body, headers=headers or HERE)
+
+
+def mutated(value: Any, rng: random.Random) -> Any:
+    """The same with one thing in it replaced, left out or doubled."""
+    if isinstance(value, dict) and value and rng.random() < 0.8:
+        name = rng.choice(sorted(value))
+        if rng.random() < 0.2:
+            return {other: value[other] for other in value if other != name}
+        return {**value, name: mutated(value[name], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.8:
+        place = rng.randrange(len(value))
+        if rng.random() < 0.2:
+            return [*value, value[place]]
+        return [*value[:place], mutated(value[place], rng), *value[place + 1 :]]
+    return rng.choice([None, [], {}, "", "x", -1, 1e308, True, [[]], {"id": {}}, "..", "a.b", "\x00", 10**400])
+
+
+def test_mutated_questions_are_answered_or_refused(client: Any) -> None:
+    known = client.get("/_dash-dependencies", headers=HERE).get_json()
+    rng, codes = random.Random(19), set()
+    for _ in range(400):
+        one = rng.choice(known)
+        wires = {kind: [{**each, "value": None} for each in one[kind]] for kind in ("inputs", "state")}
+        outputs = [{"id": id, "property": name} for id, name in re.findall(r"([\w-]+)\.([\w]+)", one["output"].strip("."))]
+        body = {"output": one["output"], "outputs": outputs if len(outputs) > 1 else outputs[0], **wires, "changedPropIds": []}
+        for _ in range(rng.randint(1, 3)):
+            body = mutated(body, rng)
+        codes.add(client.post("/_dash-update-component", json=body, headers=HERE).status_code)
+    assert codes <= {200, 204, 400}
+    assert {200, 400} <= codes
 
 
 def test_the_page_is_served_with_its_doors_closed(client: Any) -> None:

@@ -99,14 +99,14 @@ def _figures(app: Dash) -> None:
     @app.server.post("/figures")
     def figures() -> flask.Response:
         """One answer for all that depends on the place in the diagram."""
-        state = _screen(flask.request.get_json(silent=True))
+        state = _screen(flask.request.get_json(force=True, silent=True))
         point = preview.point(state)
         return _json({"potential": potential_figure(point), "curve": curve_figure(point, state), "errors": errors_figure(point)})
 
     @app.server.post("/diagram")
     def diagram() -> flask.Response:
         """The diagram takes longer: its answer comes while the others are drawn."""
-        state = _screen(flask.request.get_json(silent=True))
+        state = _screen(flask.request.get_json(force=True, silent=True))
         return _json(diagram_figure(preview.diagram(state), state))
 
     @app.callback(Output("readout", "children"), Input("state", "data"), prevent_initial_call=True)

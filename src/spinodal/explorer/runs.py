@@ -12,14 +12,18 @@ import numpy as np
 from ..errors import InputError
 from ..evaluation.record import Record, record, solve_drawn
 from ..evaluation.scoring import ATOM_RECOVERED, Score, align, fit_scales, score
+from ..inference.search.search import is_strong
 from ..model.sampling import sample
 from ..pair import Pair
+from .memory import Shapes
 from .state import MOST_ENTRIES, MOST_ITERATIONS, State
 
 # Runs under way at a time, and runs remembered.
 MOST_RUNNING, MOST_KEPT = 2, 16
 # Entries of X that are drawn.
 _SHOWN = 1_500
+# JAX's caches are those of the process, and so is what is known of them.
+_SHAPES = Shapes()
 
 
 class Cancelled(Exception):
@@ -63,6 +67,7 @@ class Run:
     def _solve(self) -> None:
         state = self.state
         problem = state.problem()
+        _SHAPES.make_room((*problem.sizes(state.n), state.x, state.f, np.isinf(state.eta), is_strong(problem.knowledge, problem.prior.F)))
         instance = sample(problem, state.n, seed=state.seed)
 
         def watch(iteration: int, means: Pair[np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""Who may talk to the page: the browser that shows it, and nobody through it."""
+"""Who may talk to the page: the browser that shows it, and nobody through it; and what is answered to all others."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..errors import InputError
+from .questions import check_question, read_body
+
 # A callback's question is a few hundred bytes.
 LONGEST_REQUEST = 64 * 1024
 _EVERYWHERE = ("0.0.0.0", "::", "")
 _NAMES = ("localhost", "127.0.0.1", "::1")
+# Where Dash puts the questions of its callbacks.
+_QUESTIONS = "/_dash-update-component"
+# For files whose address changes with their content, a year; anything else is asked for again, and not sent if it is the same.
+_KEPT, _ASKED_AGAIN = "public, max-age=31536000, immutable", "no-cache"
 
 
 def is_loopback(host: str) -> bool:
@@ -81,10 +88,50 @@ def protect(app: Any, host: str, port: int) -> None:
         if not origin_allowed(flask.request.headers.get("Origin"), header):
             flask.abort(403, "This request comes from another page.")
 
+    @server.before_request
+    def check_body() -> None:
+        if flask.request.method != "POST":
+            return
+        try:
+            question = read_body(flask.request.get_data(cache=True))
+            if flask.request.path == _QUESTIONS:
+                check_question(question, app.callback_map)
+        except InputError as error:
+            flask.abort(400, str(error))
+
+    _answer_in_sentences(server)
+
     @server.after_request
     def close_doors(response: Any) -> Any:
         response.headers["Content-Security-Policy"] = policy
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        response.headers["Cache-Control"] = _cached(flask.request, response)
         return response
+
+
+def _cached(request: Any, response: Any) -> str:
+    """How long a browser may keep an answer."""
+    dated = request.path.startswith("/assets/") and "m" in request.args  # Dash adds the time of the file
+    fingerprinted = request.path.startswith("/_dash-component-suites/") and response.cache_control.max_age
+    return _KEPT if response.status_code in (200, 304) and (dated or fingerprinted) else _ASKED_AGAIN
+
+
+def _answer_in_sentences(server: Any) -> None:
+    """A refusal is one sentence of plain text."""
+    from dash.exceptions import DependencyException
+    from werkzeug.exceptions import HTTPException
+
+    def told(sentence: str, code: int) -> Any:
+        return sentence, code, {"Content-Type": "text/plain; charset=utf-8"}
+
+    @server.errorhandler(HTTPException)
+    def refuse(error: Any) -> Any:
+        if error.code == 413:
+            return told(f"A request must have at most {LONGEST_REQUEST} bytes.", 413)
+        return told(str(error.description), error.code)
+
+    @server.errorhandler(DependencyException)
+    def unknown_file(_: Any) -> Any:
+        return told("There is no such file.", 404)

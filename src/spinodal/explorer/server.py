@@ -10,21 +10,48 @@ import webbrowser
 from typing import Any
 
 from ..errors import InputError
-from .security import is_loopback, protect
+from .security import LONGEST_REQUEST, is_loopback, protect
 
 _LARGEST_PORT = 65_535
+# Threads that answer. Questions wait for the processor, not for each other, so more would only share it.
+_THREADS = 8
+# Connections that are open at a time; further ones wait. Seconds until one that says nothing is closed, and between looks for such.
+_CONNECTIONS, _SILENCE, _LOOKS = 500, 30, 5
+# Headers of a browser are a few hundred bytes.
+_LONGEST_HEADERS = 16 * 1024
 
 
-def make_server(host: str = "127.0.0.1", port: int = 8050) -> Any:
+class Server:
+    """A page on a port. `serve_forever` returns when it is interrupted or closed."""
+
+    def __init__(self, serving: Any, host: str, port: int) -> None:
+        self._serving, self.host, self.port = serving, host, port
+
+    def serve_forever(self) -> None:
+        """Answer until Ctrl-C, which is passed on."""
+        from waitress import wasyncore
+
+        settings = self._serving.adj
+        # The server's own `run` swallows Ctrl-C, and waits for answers that nobody wants any more.
+        wasyncore.loop(timeout=settings.asyncore_loop_timeout, map=self._serving._map, use_poll=settings.asyncore_use_poll)
+
+    def server_close(self) -> None:
+        """Close the port and all connections."""
+        from waitress import wasyncore
+
+        self._serving.task_dispatcher.shutdown(timeout=0)
+        wasyncore.close_all(self._serving._map)
+
+
+def make_server(host: str = "127.0.0.1", port: int = 8050) -> Server:
     """A server, bound to its port and not yet serving; port 0 takes a free one."""
     if not isinstance(port, int) or not 0 <= port <= _LARGEST_PORT:
         raise InputError(f"port must be a whole number from 0 to {_LARGEST_PORT}, but {port!r} was given.")
     try:
         import dash  # noqa: F401
+        import waitress
     except ImportError:
-        raise InputError("explore needs Dash, which is not installed: pip install 'spinodal[explorer]'.") from None
-    from werkzeug.serving import WSGIRequestHandler
-    from werkzeug.serving import make_server as serve
+        raise InputError("explore needs Dash and waitress, which are not installed: pip install 'spinodal[explorer]'.") from None
 
     from .app import make_app
 
@@ -32,15 +59,20 @@ def make_server(host: str = "127.0.0.1", port: int = 8050) -> Any:
     port = listening.getsockname()[1]
     app = make_app()
     protect(app, host, port)
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-
-    class Handler(WSGIRequestHandler):
-        protocol_version = "HTTP/1.1"  # connections are kept: a slider asks often
-        disable_nagle_algorithm = True  # and answers do not wait for more to send
-
-    server = serve(host, port, app.server, threaded=True, request_handler=Handler, fd=listening.detach())
-    server.daemon_threads = True
-    return server
+    logging.getLogger("waitress").setLevel(logging.CRITICAL)  # it tells of every connection that a browser drops
+    serving = waitress.create_server(
+        app.server,
+        sockets=[listening],
+        threads=_THREADS,
+        connection_limit=_CONNECTIONS,
+        channel_timeout=_SILENCE,
+        cleanup_interval=_LOOKS,
+        max_request_header_size=_LONGEST_HEADERS,
+        max_request_body_size=LONGEST_REQUEST,
+        asyncore_use_poll=True,
+        ident=None,
+    )
+    return Server(serving, host, port)
 
 
 def _bound(host: str, port: int) -> socket.socket:

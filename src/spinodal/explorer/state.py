@@ -154,6 +154,9 @@ def from_client(data: Any) -> State:
     """A state as the page sends it: every value is checked again, whoever sent it."""
     if not isinstance(data, Mapping) or not set(data) <= set(State._fields):
         raise InputError(f"state must have the fields {', '.join(State._fields)} only.")
+    for name, value in data.items():
+        if not isinstance(value, str | int | float):
+            raise InputError(f"{name} must be a number or a word.")
     values = {name: _read(name, str(value)[:_LONGEST_QUERY]) for name, value in data.items()}
     for name in VALUES.keys() & values.keys():
         if values[name] not in VALUES[name]:
