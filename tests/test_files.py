@@ -288,7 +288,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "empty .nc": (placed("y.nc", b""), r"whole \.nc file"),
     "NetCDF-4": (placed("y.nc", b"\x89HDF\r\n\x1a\n" + bytes(64)), r"NetCDF-4; install|whole \.nc file"),
     "MATLAB 7.3": (placed("y.mat", b"MATLAB 7.3 MAT-file".ljust(512) + b"\x89HDF\r\n\x1a\n" + bytes(64)), r"'-v7'"),
-    "no memory": (forged_header, "must fit in memory"),
+    "a forged size": (forged_header, "ends before that"),
     "a directory": (folder_named("y.csv"), "is a directory"),
     "missing": (lambda folder: folder / "nowhere.csv", "no file .*nowhere.csv"),
     "unknown ending": (placed("y.xlsx", b"PK"), r"must end in one of \.npz, \.npy, \.csv.*y\.xlsx"),
@@ -326,6 +326,6 @@ def test_memory_that_runs_out_is_not_a_bad_file(tmp_path: Path, monkeypatch: pyt
     def no_memory(*_: Any, **__: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(np, "load", no_memory)
+    monkeypatch.setattr(np.lib.format, "read_array", no_memory)
     with pytest.raises(sp.InputError, match="must fit in memory"):
         read_measurements(path)
