@@ -289,7 +289,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "empty .nc": (placed("y.nc", b""), r"whole \.nc file"),
     "NetCDF-4": (placed("y.nc", b"\x89HDF\r\n\x1a\n" + bytes(64)), r"NetCDF-4; install|whole \.nc file"),
     "MATLAB 7.3": (placed("y.mat", b"MATLAB 7.3 MAT-file".ljust(512) + b"\x89HDF\r\n\x1a\n" + bytes(64)), r"'-v7'"),
-    "no memory": (forged_header, "whole arrays"),
+    "a forged size": (forged_header, "ends before that"),
     "a directory": (folder_named("y.csv"), "is a directory"),
     "missing": (lambda folder: folder / "nowhere.csv", "no file .*nowhere.csv"),
     "unknown ending": (placed("y.xlsx", b"PK"), r"must end in one of \.npz, \.npy, \.csv.*y\.xlsx"),

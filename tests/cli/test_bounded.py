@@ -172,10 +172,10 @@ def test_a_zip_bomb_is_not_unpacked(refuse: Refuse, tmp_path: Path, monkeypatch:
 
 def test_arrays_that_say_they_are_larger_than_their_file(refuse: Refuse, tmp_path: Path) -> None:
     (tmp_path / "in.npy").write_bytes(npy_header((HUGE, 8)) + bytes(1000))
-    refuse(("solve", "in.npy", "--n-atoms", "3"), "FILE must hold whole arrays", "ends before that")
+    refuse(("solve", "in.npy", "--n-atoms", "3"), "FILE must be a whole .np", "ends before that")
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as file:
         file.writestr("Y.npy", npy_header((HUGE, 8)) + bytes(1000))
-    refuse(("solve", "in.npz", "--n-atoms", "3"), "FILE must hold whole arrays", "ends before that")
+    refuse(("solve", "in.npz", "--n-atoms", "3"), "FILE must be a whole .np", "ends before that")
 
 
 def test_sparse_matrices_that_can_not_be_filled(refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def _check_header(stream: IO[bytes], size: int, path: Path) -> None:
     if dtype.hasobject:
         raise _pickled(path)
     if math.prod(shape) * dtype.itemsize > size:
-        raise InputError(f"FILE must hold whole arrays, but one in {str(path)!r} says that it is {shown(shape)} and ends before that.")
+        raise ValueError(f"an array says that its shape is {shown(shape)}, and ends before that")
 
 
 def read_npy(path: Path) -> np.ndarray:
