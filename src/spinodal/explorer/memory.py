@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 from collections.abc import Callable, Hashable
@@ -33,9 +34,11 @@ class Shapes:
             self._seen += 1
             if self._seen > _UNTIL_ALL_GO:
                 self._clear_all()
+                _give_back()
                 self._kept, self._seen = set(), 1
             elif len(self._kept) >= _KEPT:
                 self._clear_runs()
+                _give_back()
                 self._kept = set()
             self._kept.add(shape)
 
@@ -48,4 +51,11 @@ def clear_programs_of_runs() -> None:
             module = getattr(getattr(each, "__wrapped__", None), "__module__", None) or ""
             if not module.startswith(_FIGURES):
                 each.clear_cache()
+
+
+def _give_back() -> None:
+    """Return what was freed to the system: glibc keeps it for the thread that asked for it, and each run is a thread."""
     gc.collect()
+    trim = getattr(ctypes.pythonapi, "malloc_trim", None)
+    if trim is not None:
+        trim(0)
