@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from .. import inference
-from ..errors import InputError, check_choice, check_count
+from ..errors import InputError, check_choice, check_count, check_path
 from ..inference.solution import Solution
 from ..io import Measurements, read_measurements
 from ..io.read import TEXT, kind_of
@@ -116,6 +116,7 @@ def _target(out: str | None, file: str) -> Path:
     path = Path(out) if out is not None else _default_out(Path(file))
     if path.suffix not in _WRITTEN:
         raise InputError(f"out must be a file name ending in {', '.join(_WRITTEN[:-1])} or {_WRITTEN[-1]}, but {out!r} was given.")
+    check_path("out", path)
     if path.exists() and path.samefile(file):
         raise InputError(f"out must be another file than FILE, but {str(path)!r} was given for both.")
     return named_file("out", path, path.suffix)
