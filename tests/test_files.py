@@ -282,7 +282,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "pickled": (array_file(np.array([[{}, None]])), "pickled objects, which are never loaded"),
     "pickled in an archive": (array_file(np.array([[{}, None]]), "y.npz"), "pickled objects, which are never loaded"),
     "a pickle": (placed("y.npy", pickle.dumps(Y)), r"whole \.npy file"),
-    "truncated": (array_file(Y, cut=300), r"whole arrays"),
+    "truncated": (array_file(Y, cut=300), r"whole \.npy file"),
     "truncated archive": (array_file(Y, "y.npz", cut=300), r"whole \.npz file"),
     "empty .npy": (placed("y.npy", b""), "is empty"),
     "empty .mat": (placed("y.mat", b""), r"whole \.mat file"),
