@@ -268,6 +268,21 @@ def test_doubtful_atoms_are_left_out_of_a_start_to_be_found_again() -> None:
     assert elected.agreement.tested[atom] == elected.agreement.passed[atom] == len(tests)
 
 
+@pytest.mark.parametrize(("wrong", "first"), [([0, 1], population._SHORT_WAYS[0]), (ALL, population._LONG_WAYS[0])], ids=["some", "all"])
+def test_rounds_are_short_where_runs_share_atoms_and_change_when_they_bring_nothing(wrong: list[int], first: Any) -> None:
+    """Runs that are never sound and never better: each way is tried once, in order, and then the search ends."""
+    _, asked, _ = go_through(lambda number, request: run(number, wrong=wrong, told=request.told, sound=False))
+    ways = [(each[0].cooling, each[0].limit) for each in asked if each[0].told is not None]
+    everything = population._LONG_WAYS + population._SHORT_WAYS
+    assert ways[0] == first
+    assert ways == list(everything[everything.index(first) :])
+
+
+def test_a_way_that_brings_something_goes_on() -> None:
+    _, asked, _ = go_through(lambda number, request: run(number, wrong=[0, 1], told=request.told, sound=False, free_entropy=float(number)))
+    assert {each[0].cooling for each in asked if each[0].told is not None} == {population._SHORT_WAYS[0][0]}
+
+
 def test_one_run_or_runs_that_do_not_vote_are_made_at_once_and_no_others() -> None:
     for runs, votes in ((1, True), (1, False), (4, False)):
         elected, asked, _ = go_through(lambda number, request: run(number, wrong=ALL), runs, votes)
