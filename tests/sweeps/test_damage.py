@@ -16,7 +16,7 @@ import pytest
 from conftest import Done
 from spinodal.errors import InputError
 from spinodal.sweeps import InProcess, dataset, parse_spec, resume_sweep, run_sweep, standing, table
-from spinodal.sweeps.ledger import LEDGER, _checksum
+from spinodal.sweeps.ledger import LEDGER, _checksum, create
 
 SPEC = """
 instances = 12
@@ -170,3 +170,12 @@ def test_the_command_line_says_what_is_damaged_in_one_line(copy: Path, spinodal_
     assert done.code == 0
     assert "1 of its points must be computed again" in done.err
     assert spinodal_command("sweep", "status", str(copy)).err == ""
+
+
+def test_nothing_to_note_is_no_fault(tmp_path: Path) -> None:
+    """Workers that have nothing to do yet ask for no batch."""
+    ledger = create(tmp_path, {"spec": "", "name": "", "digest": "", "version": ""})
+    try:
+        ledger.attempt(ledger.begin_run("nobody", ""), [])
+    finally:
+        ledger.close()

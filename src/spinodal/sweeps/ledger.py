@@ -115,7 +115,9 @@ class Ledger:
 def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
     """Add rows with their checksums."""
     stored = [[_as_stored(value) for value in row] for row in rows]
-    marks = ", ".join("?" * (len(stored[0]) + 1)) if stored else ""
+    if not stored:  # nothing to be noted, for which there is no statement
+        return
+    marks = ", ".join("?" * (len(stored[0]) + 1))
     connection.executemany(f"INSERT INTO {table} VALUES ({marks})", [[*row, _checksum(table, row)] for row in stored])
 
 
