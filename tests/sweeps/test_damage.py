@@ -17,28 +17,13 @@ from conftest import Done
 from spinodal.errors import InputError
 from spinodal.sweeps import InProcess, dataset, parse_spec, resume_sweep, run_sweep, standing, table
 from spinodal.sweeps.ledger import LEDGER, _checksum, create
-
-SPEC = """
-instances = 12
-N = 8
-batch = 2
-max_iterations = 20
-[grid]
-alpha = 0.5
-rho = [0.1, 0.2]
-pi = 2.0
-eta = 0.05
-noise_variance = 1e-4
-[solver]
-method = "mu-amp"
-"""
-POINTS = 24
+from tiny_sweep import POINTS, TINY
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("whole")
-    run_sweep(parse_spec(SPEC), directory, InProcess(1))
+    run_sweep(parse_spec(TINY), directory, InProcess(1))
     return directory
 
 

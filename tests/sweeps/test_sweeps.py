@@ -34,25 +34,11 @@ from spinodal.sweeps import (
 )
 from spinodal.sweeps.ledger import LEDGER, open_ledger
 from spinodal.sweeps.plan import make_plan
+from tiny_sweep import TINY
 
 Run = Callable[..., Done]
 
 QUIET = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-# Cheap: one shape, one solver, a few iterations.
-TINY = """
-instances = 12
-N = 8
-batch = 2
-max_iterations = 20
-[grid]
-alpha = 0.5
-rho = [0.1, 0.2]
-pi = 2.0
-eta = 0.05
-noise_variance = 1e-4
-[solver]
-method = "mu-amp"
-"""
 
 
 def points(directory: Path) -> list[tuple[Any, ...]]:

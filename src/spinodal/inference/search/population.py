@@ -167,25 +167,23 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
         if votes and _decided(elected):
             return elected
     assert elected is not None
-    agreed = np.mean(counted([member.atoms for member in members]).votes[: elected.best.atoms.shape[1]] >= _SHARE * len(members))
-    ways = _SHORT_WAYS if agreed >= _AGREED else _LONG_WAYS + _SHORT_WAYS
+    if not votes or runs == 1:
+        return elected
+    N, ways = elected.best.atoms.shape[1], _ways(members)
     way, in_vain, short = 0, 0, min(_SHORT, max_iterations)
-    for _ in range(_ROUNDS if votes and runs > 1 else 0):
+    for _ in range(_ROUNDS):
         cooling, limit = ways[way % len(ways)]
         limit = min(limit, max_iterations)
         if not affordable(limit):
             break
         before = elected.best.free_entropy
         pool = sorted(members, key=lambda member: member.rank, reverse=True)[:_VOTED]
-        ballot, N = counted([member.atoms for member in pool]), elected.best.atoms.shape[1]
-        ask = Request(ballot.atoms[:, :N], elected.best.found.model, limit, cooling=cooling)
+        ask = Request(counted([member.atoms for member in pool]).atoms[:, :N], elected.best.found.model, limit, cooling=cooling)
         members += yield [ask] * min(_VOTED, affordable(limit))
         elected, members = _with_the_rest(members)
         doubtful = elected.agreement.doubtful
         if doubtful.size and elected.best.sound and affordable(short):
-            at_once = int(np.ceil(doubtful.size / max(1.0, _LEFT_OUT * N)))
-            parts = [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)]
-            parts = parts[: min(_TESTS, affordable(short))]
+            parts = _parts(doubtful, N, random)[: affordable(short)]
             test = ask._replace(limit=short, trust=GIVEN, cooling=FIRST)
             members += yield [test._replace(told=np.delete(elected.best.atoms, part, axis=1)) for part in parts]
             elected, members = _with_the_rest(members)
@@ -194,6 +192,19 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
         if _decided(elected) or in_vain == len(ways):
             break
     return elected
+
+
+def _ways(members: Sequence[Member]) -> tuple[tuple[Cooling, int], ...]:
+    """How rounds are cooled, and how long their runs are: by how much the runs from starts of their own agree."""
+    N = members[0].atoms.shape[1]
+    agreed = np.mean(counted([member.atoms for member in members]).votes[:N] >= _SHARE * len(members))
+    return _SHORT_WAYS if agreed >= _AGREED else _LONG_WAYS + _SHORT_WAYS
+
+
+def _parts(doubtful: np.ndarray, N: int, random: np.random.Generator) -> list[np.ndarray]:
+    """The atoms in doubt in random parts, each to be left out of a start."""
+    at_once = int(np.ceil(doubtful.size / max(1.0, _LEFT_OUT * N)))
+    return [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)][:_TESTS]
 
 
 def _with_the_rest(members: list[Member]) -> tuple[Elected, list[Member]]:
