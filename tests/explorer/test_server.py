@@ -5,15 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import random
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,7 +20,6 @@ from spinodal.explorer.security import LONGEST_REQUEST
 
 QUIET = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 HALF = b"POST /figures HTTP/1.1\r\nHost: "
-SECONDS = 2.0  # within which every answer has to be there
 
 
 class Served(NamedTuple):
@@ -125,40 +122,25 @@ def test_an_interruption_ends_it_quietly() -> None:
 
 @pytest.mark.claims
 def test_many_clients_and_silent_connections(served: Served) -> None:
-    """50 clients for some seconds beside 200 connections that never finish their request."""
-    states = [json.dumps({"pi": pi}).encode() for pi in (2, 3, 4, 5)]
-    for path in ("/figures", "/diagram"):  # compiled before
-        for state in states:
-            assert served.ask("POST", path, state)[0] == 200
+    """50 clients are answered beside 200 connections that never finish their request. `benchmarks load` says how fast."""
+    asked = [("/figures", json.dumps({"pi": 3}).encode()), ("/diagram", json.dumps({"pi": 3}).encode()), ("/figures", b"{")]
     silent = [socket.create_connection(("127.0.0.1", served.port), timeout=60) for _ in range(200)]
     for each in silent:
         each.sendall(HALF)
-    took: list[float] = []
-    codes: set[int] = set()
-    end = time.monotonic() + 6
 
-    def client(number: int) -> None:
-        rng = random.Random(number)
-        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)
-        time.sleep(rng.uniform(0, 1))
-        while time.monotonic() < end:
-            path, body = rng.choice([("/figures", rng.choice(states)), ("/diagram", rng.choice(states)), ("/figures", b"{")])
-            began = time.monotonic()
+    def client(_: int) -> list[int]:
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=120)
+        codes = []
+        for path, body in asked:
             connection.request("POST", path, body)
             answer = connection.getresponse()
             answer.read()
-            took.append(time.monotonic() - began)
-            codes.add(answer.status)
-            time.sleep(rng.uniform(0.5, 1.5))
+            codes.append(answer.status)
         connection.close()
+        return codes
 
-    clients = [threading.Thread(target=client, args=(number,)) for number in range(50)]
-    for each in clients:
-        each.start()
-    for each in clients:
-        each.join()
+    with ThreadPoolExecutor(50) as clients:
+        answers = list(clients.map(client, range(50)))
     for each in silent:
         each.close()
-    assert codes == {200, 400}
-    assert len(took) > 100
-    assert max(took) < SECONDS
+    assert answers == [[200, 200, 400]] * 50
