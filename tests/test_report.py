@@ -18,7 +18,8 @@ from spinodal.figures import report as draw
 from spinodal.figures.palette import PHASE_COLOURS, phase_key
 from spinodal.inference.solution import Names, Status
 from spinodal.report.page import check_atom_shape, place_in_words, report_html, write_report
-from spinodal.report.solution import ADVICE, NEXT_STEP, PHASE_IN_WORDS, VERDICT
+from spinodal.report.phases import ADVICE, PHASE_IN_WORDS
+from spinodal.report.solution import NEXT_STEP, VERDICT
 from spinodal.theory import PHASES, outcomes
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)

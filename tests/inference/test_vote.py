@@ -53,6 +53,7 @@ def run(
     free_entropy: float = 0.0,
     iterations: int = 100,
     error: float = 1e-3,
+    spare: bool = False,
 ) -> Member:
     """A run that found the true atoms but these, each of which is wrong in its own way.
 
@@ -61,7 +62,8 @@ def run(
     atoms = true_atoms().copy()
     atoms[:, list(wrong)] = np.random.default_rng([seed, 7]).normal(size=(M, len(list(wrong))))
     found = unit_atoms(nearly(unit_atoms(atoms), seed, error))
-    return Member(found, np.full(N, 10 * error), told, sound, free_entropy, Ended(iterations))
+    member = Member(found, np.full(N, 10 * error), np.zeros(N, bool), told, sound, free_entropy, Ended(iterations))
+    return member._replace(spare=np.abs(true_atoms().T @ found).max(axis=0) < SAME) if spare else member
 
 
 def truth_of(member: Member) -> np.ndarray:
@@ -186,7 +188,7 @@ def test_the_same_atom_must_agree_within_its_error() -> None:
     close = true_atoms().copy()
     close[:, 0] = np.sqrt(0.9) * close[:, 0] + np.sqrt(0.1) * np.linalg.qr(np.random.default_rng(0).normal(size=(M, M)))[0][:, N]
     for variance, doubtful in ((0.2, []), (1e-3, [0])):
-        one, other = (Member(atoms, np.full(N, variance), None, True, 0.0, Ended(1)) for atoms in (true_atoms(), close))
+        one, other = (Member(atoms, np.full(N, variance), np.zeros(N, bool), None, True, 0.0, Ended(1)) for atoms in (true_atoms(), close))
         assert elect([one, other]).agreement.doubtful.tolist() == doubtful
 
 
@@ -281,6 +283,33 @@ def test_rounds_are_short_where_runs_share_atoms_and_change_when_they_bring_noth
 def test_a_way_that_brings_something_goes_on() -> None:
     _, asked, _ = go_through(lambda number, request: run(number, wrong=[0, 1], told=request.told, sound=False, free_entropy=float(number)))
     assert {each[0].cooling for each in asked if each[0].told is not None} == {population._SHORT_WAYS[0][0]}
+
+
+def test_runs_that_all_end_alike_are_followed_by_runs_told_of_parts_and_the_vote_is_theirs() -> None:
+    """Wrong atoms that all runs share are lost by runs that are not told of them."""
+    shared = np.random.default_rng(3).normal(size=(M, 2))
+
+    def answer(number: int, request: Request) -> Member:
+        wrong = ALL if request.told is None else ()
+        member = run(number, wrong=wrong, told=request.told, sound=False, free_entropy=0.01 * number)
+        atoms = true_atoms().copy()
+        atoms[:, :2] = shared
+        return member._replace(atoms=unit_atoms(atoms)) if np.shape(request.told) == (M, N) else member
+
+    told = [[request.told for request in each] for each in go_through(answer)[1] if each[0].told is not None]
+    assert [part.shape[1] for part in told[1]] == [round(population._PART * N)] * population._VOTED
+    assert len({part.tobytes() for part in told[1]}) > 1
+    true = [np.abs(true_atoms().T @ np.concatenate(parts, axis=1)).max(axis=0) > SAME for parts in told[1:3]]
+    assert not true[0].all()
+    assert true[1].all()
+
+
+def test_more_runs_do_not_look_for_what_spare_atoms_could_do() -> None:
+    elected, asked, _ = go_through(lambda number, request: run(number, wrong=[0], spare=True))
+    assert [len(each) for each in asked] == [2]
+    status, reason = verdict(Status.CONVERGED, "", elected, {})
+    assert status is Status.UNCONFIRMED
+    assert "5 atoms may be enough" in reason
 
 
 def test_one_run_or_runs_that_do_not_vote_are_made_at_once_and_no_others() -> None:

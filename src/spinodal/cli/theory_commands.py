@@ -12,7 +12,7 @@ from ..errors import check, check_count, check_nonnegative, check_positive
 from ..io.write import named_file, plain, whole_file, writable_directory
 from ..model.model import Problem
 from ..model.sampling import sample as draw
-from ..report.solution import recovered_in_words
+from ..report.phases import recovered_in_words
 from ..theory import FixedPoint, error_curves, outcomes, phase_diagram, pi_star, spinodal, state_evolution
 from ..theory.setup import LEAST
 from . import output

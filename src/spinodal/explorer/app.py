@@ -14,7 +14,7 @@ from dash.exceptions import PreventUpdate
 from werkzeug.exceptions import BadRequest
 
 from ..errors import InputError
-from ..report.solution import recovered_in_words
+from ..report.phases import recovered_in_words
 from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
 from . import preview, snippets
 from .data import data_file

@@ -12,11 +12,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import special
 
 from ..model.model import Model
 from ..model.priors import Gaussian
-from .suspicious_data import RATE, Table, chi_square_beyond, of_data, orientation, outliers, outliers_in_words, row_scales
+from .suspicious_data import (
+    RATE,
+    Table,
+    chi_square_beyond,
+    of_data,
+    orientation,
+    outliers,
+    outliers_in_words,
+    row_scales,
+    share_beyond,
+)
 
 if TYPE_CHECKING:
     from .solution import Solution
@@ -187,7 +196,7 @@ def _noisier_rows(solution: Solution, model: Model, table: Table, left: _Left, o
         noisier |= row_scales(table.Y, table.seen) ** 2 > error * chi_square_beyond(RATE / M, N) / N
         squares = np.asarray(solution.mean.F, dtype=float) ** 2
         share = squares / np.maximum(np.sum(squares, axis=0), np.finfo(float).tiny)
-        alone = np.any(special.betainc(max(M - 1, 0.5) / 2, 0.5, np.clip(1 - share, 0, 1)) < RATE / (M * N), axis=1)
+        alone = np.any(share_beyond(share, M) < RATE / (M * N), axis=1)
         # Outliers anywhere make such atoms too; they are in a few rows only if it is the rows that are noisy.
         if atoms_tell and np.mean(alone) < _FEW and not out[~alone & ~noisier].any():
             noisier |= alone

@@ -24,6 +24,7 @@ from ..model.sampling import Instance
 from ..pair import Pair
 from ..theory import LEAST_GAIN, Outcome, pi_gain, spinodal
 from . import solution as words
+from .phases import PHASE_IN_WORDS, percent, recovered_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -246,12 +247,10 @@ def _place(solution: Solution, outcome: Outcome | None) -> str:
     N = np.shape(solution.mean.F)[1]
     needed = [place_in_words(problem, N, pi_spinodal)]
     if outcome.phase == "nothing to gain" and np.isfinite(enough := pi_gain(problem)):
-        needed.append(
-            f"With {np.ceil(enough * N):.0f} signals (π = {_number(enough)}), {words.percent(LEAST_GAIN)} of F or X could be learned."
-        )
+        needed.append(f"With {np.ceil(enough * N):.0f} signals (π = {_number(enough)}), {percent(LEAST_GAIN)} of F or X could be learned.")
     parts = [
-        f"<p><strong>{escape(outcome.phase.capitalize())}</strong>: {escape(words.PHASE_IN_WORDS[outcome.phase])}</p>\n",
-        _say(f"Message passing is expected to recover {words.recovered_in_words(outcome.amp)} beyond what was known without these data."),
+        f"<p><strong>{escape(outcome.phase.capitalize())}</strong>: {escape(PHASE_IN_WORDS[outcome.phase])}</p>\n",
+        _say(f"Message passing is expected to recover {recovered_in_words(outcome.amp)} beyond what was known without these data."),
         _say(" ".join(needed)),
     ]
     rows = [
@@ -266,7 +265,7 @@ def _place(solution: Solution, outcome: Outcome | None) -> str:
 
 
 def _recovered(share: float) -> str:
-    return "known beforehand" if np.isnan(share) else words.percent(share)
+    return "known beforehand" if np.isnan(share) else percent(share)
 
 
 def _convergence(solution: Solution) -> str:

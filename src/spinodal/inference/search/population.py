@@ -8,7 +8,7 @@ wrong atom from a right one; that a run which was not told of it finds it again 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ _AT_A_TIME, _ROUNDS, _VOTED = 2, 30, 8
 # if half of the runs from starts of their own share at least so many of their atoms. Otherwise long ones come first.
 _SHORT_WAYS = ((Cooling(0.3, 40), 300), (Cooling(0.6, 40), 300), (Cooling(0.6, 160), 700), (Cooling(0.6, 320), 900))
 _LONG_WAYS, _AGREED = ((FIRST, 4000), (FIRST, 4000)), 0.25
+# Rounds end alike where so many of the atoms are shared by this share of the runs. Then each of the next is told of this share of them.
+_ALIKE, _MOST_OF_THEM, _PART = 0.8, 0.75, 0.6
 # The first runs may take so many iterations, and later ones, which matter less one by one, so many.
 _LONG, _SHORT = 4000, 1500
 # Two estimates of an atom are the same if their squared sine is below this many times the sum of their relative variances.
@@ -33,8 +35,10 @@ _SHARE, _PASSED = 0.5, 2
 # Atoms in doubt are left out of a start to see whether they are found again: this share of all at a time, so many times each, in so many
 # runs at most.
 _LEFT_OUT, _REPEATS, _TESTS = 0.2, 3, 12
+# An atom is spare if it carries less than this share of the typical atom's power: the data have nothing for it to do.
+_SPARE = 0.05
 # All runs that are compared take together at most this many times the iterations that one may take.
-_BUDGET = 20
+_BUDGET = 60
 # Another round must bring this much free entropy, as a share of 1/N.
 _GAIN = 0.02
 # A run ended where another did if so many of their atoms have a squared sine below this.
@@ -57,11 +61,12 @@ class Request(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A run that has ended: its unit atoms with their relative variances, what it was told, whether it looks sound by itself, its free
-    entropy, and all that it found."""
+    """A run that has ended: its unit atoms with their relative variances and which are spare, what it was told, whether it looks sound by
+    itself, its free entropy, and all that it found."""
 
     atoms: np.ndarray
     variance: np.ndarray
+    spare: np.ndarray
     told: np.ndarray | None
     sound: bool
     free_entropy: float
@@ -72,8 +77,10 @@ class Member(NamedTuple):
         """From the Solution that a run ended with."""
         mean, variance = np.asarray(found.mean.F, dtype=float), np.asarray(found.variance.F, dtype=float)
         power = np.maximum(np.sum(mean**2, axis=0), np.finfo(float).tiny)
-        entropy = float(found.free_entropy)
-        return cls(unit_atoms(mean), np.sum(variance, axis=0) / power, told, sound, entropy if np.isfinite(entropy) else -np.inf, found)
+        carried = power * np.mean(np.asarray(found.mean.X, dtype=float) ** 2, axis=1)
+        spare, entropy = carried < _SPARE * np.median(carried), float(found.free_entropy)
+        entropy = entropy if np.isfinite(entropy) else -np.inf
+        return cls(unit_atoms(mean), np.sum(variance, axis=0) / power, spare, told, sound, entropy, found)
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -115,6 +122,11 @@ class Elected(NamedTuple):
     repeated: bool = False
 
 
+Result = TypeVar("Result")
+# Yields the runs to be made next, is sent what they found, and returns a result.
+Asking = Generator[list[Request], list[Member], Result]
+
+
 def elect(members: Sequence[Member]) -> Elected:
     """The best of some runs, and which of its atoms the others found without having been told of them."""
     best = max(members, key=lambda member: member.rank)
@@ -145,60 +157,123 @@ def has(run: Member, other: Member) -> np.ndarray:
     return (np.abs(cosine) > SAME) & (1 - cosine**2 < _CLOSE * (other.variance + run.variance[place]))
 
 
-def course(runs: int, votes: bool, max_iterations: int, random: np.random.Generator) -> Generator[list[Request], list[Member], Elected]:
+def course(runs: int, votes: bool, max_iterations: int, random: np.random.Generator) -> Asking[Elected]:
     """The runs of one instance: yields those to be made next, is sent what they found, and returns the best.
 
     At most `runs` start by themselves, and as many as there are if nobody `votes`. No run is asked for whose iterations the budget might
     not have.
     """
-    members: list[Member] = []
-
-    def affordable(limit: int) -> int:
-        return max(0, _BUDGET * max_iterations - sum(int(member.found.iterations) for member in members)) // limit
-
-    elected = None
-    while len(members) < runs:
-        limit = min(_LONG if not members else _SHORT, max_iterations) if votes else max_iterations
-        more = min(_AT_A_TIME, runs - len(members), affordable(limit)) if votes else runs
-        if not more:
-            break
-        members += yield [Request(None, None, limit)] * more
-        elected, members = _with_the_rest(members)
-        if votes and _decided(elected):
-            return elected
-    assert elected is not None
-    if not votes or runs == 1:
-        return elected
-    N, ways = elected.best.atoms.shape[1], _ways(members)
-    way, in_vain, short = 0, 0, min(_SHORT, max_iterations)
-    for _ in range(_ROUNDS):
-        cooling, limit = ways[way % len(ways)]
-        limit = min(limit, max_iterations)
-        if not affordable(limit):
-            break
-        before = elected.best.free_entropy
-        pool = sorted(members, key=lambda member: member.rank, reverse=True)[:_VOTED]
-        ask = Request(counted([member.atoms for member in pool]).atoms[:, :N], elected.best.found.model, limit, cooling=cooling)
-        members += yield [ask] * min(_VOTED, affordable(limit))
-        elected, members = _with_the_rest(members)
-        doubtful = elected.agreement.doubtful
-        if doubtful.size and elected.best.sound and affordable(short):
-            parts = _parts(doubtful, N, random)[: affordable(short)]
-            test = ask._replace(limit=short, trust=GIVEN, cooling=FIRST)
-            members += yield [test._replace(told=np.delete(elected.best.atoms, part, axis=1)) for part in parts]
-            elected, members = _with_the_rest(members)
-        gained = elected.best.free_entropy - before > _GAIN / N
-        way, in_vain = (way, 0) if gained else (way + 1, in_vain + 1)
-        if _decided(elected) or in_vain == len(ways):
-            break
-    return elected
+    made = _Course(max_iterations, random)
+    if not votes:
+        yield from made.ask([Request(None, None, max_iterations)] * runs)
+        return made.elected
+    while made.own < runs and (not made.own or made.affordable(min(_SHORT, max_iterations))):
+        limit, more = min(_SHORT if made.own else _LONG, max_iterations), min(_AT_A_TIME, runs - made.own)
+        yield from made.ask([Request(None, None, limit)] * more)
+        if made.decided:
+            return made.elected
+    if runs > 1:
+        yield from made.rounds()
+    return made.elected
 
 
-def _ways(members: Sequence[Member]) -> tuple[tuple[Cooling, int], ...]:
-    """How rounds are cooled, and how long their runs are: by how much the runs from starts of their own agree."""
-    N = members[0].atoms.shape[1]
-    agreed = np.mean(counted([member.atoms for member in members]).votes[:N] >= _SHARE * len(members))
-    return _SHORT_WAYS if agreed >= _AGREED else _LONG_WAYS + _SHORT_WAYS
+class _Course:
+    """The runs of one instance so far, and ways to ask for more."""
+
+    elected: Elected
+
+    def __init__(self, max_iterations: int, random: np.random.Generator):
+        self.members: list[Member] = []
+        self.max_iterations, self.random = max_iterations, random
+
+    @property
+    def own(self) -> int:
+        """How many runs were told nothing."""
+        return sum(member.told is None for member in self.members)
+
+    @property
+    def N(self) -> int:
+        return int(self.elected.best.atoms.shape[1])
+
+    @property
+    def entropy(self) -> float:
+        return self.elected.best.free_entropy
+
+    @property
+    def doubtful(self) -> np.ndarray:
+        return self.elected.agreement.doubtful
+
+    @property
+    def decided(self) -> bool:
+        """Whether more runs would change nothing: all atoms with something to do are confirmed, or the same faults were found again."""
+        best = self.elected.best
+        if np.all(best.spare[self.doubtful]) and (best.sound or (best.spare.any() and self.own > _AT_A_TIME)):
+            return True
+        return not best.sound and self.elected.repeated
+
+    def gained(self, before: float) -> bool:
+        """Whether the best free entropy is above what it was before."""
+        return self.entropy - before > _GAIN / self.N
+
+    def affordable(self, limit: int) -> int:
+        """How many runs of so many iterations the budget has."""
+        return max(0, _BUDGET * self.max_iterations - sum(int(member.found.iterations) for member in self.members)) // limit
+
+    def ask(self, requests: list[Request]) -> Asking[None]:
+        """Have these runs made, and elect anew. Of all but the best, only what the next election needs is kept."""
+        self.members += yield requests
+        self.elected = elect(self.members)
+        best = self.elected.best
+        self.members = [member if member is best else member._replace(found=without_signals(member.found)) for member in self.members]
+
+    def tests(self) -> Asking[None]:
+        """Runs that are told of all atoms of the best but some in doubt, to see whether they find these again."""
+        limit = min(_SHORT, self.max_iterations)
+        parts = _parts(self.doubtful, self.N, self.random)[: self.affordable(limit)]
+        if parts:
+            atoms, model = self.elected.best.atoms, self.elected.best.found.model
+            yield from self.ask([Request(np.delete(atoms, part, axis=1), model, limit, GIVEN) for part in parts])
+
+    def rounds(self) -> Asking[None]:
+        """Runs that start from what others agree on, again and again, as long as it helps.
+
+        If the runs from starts of their own have little in common, those of a vote end alike after some rounds, wrong atoms included. Then
+        each of the next is told of a part of the atoms only, at random, and the vote is theirs alone: right atoms are found again by those
+        that were not told of them, wrong ones seldom.
+        """
+        apart = _share_agreed([member.atoms for member in self.members if member.told is None]) < _AGREED
+        ways = _LONG_WAYS + _SHORT_WAYS if apart else _SHORT_WAYS
+        way, in_vain, counting, since = 0, 0, 0, -np.inf
+        for _ in range(_ROUNDS):
+            pool = sorted(self.members[counting:], key=lambda member: member.rank, reverse=True)[:_VOTED]
+            ballot = counted([member.atoms for member in pool])
+            agreed, atoms = np.mean(ballot.votes[: self.N] >= _MOST_OF_THEM * len(pool)), ballot.atoms[:, : self.N]
+            parts = apart and agreed > _ALIKE and not self.elected.best.sound
+            if parts:
+                if not self.gained(since):
+                    break
+                way, in_vain, counting, since = 0, 0, len(self.members), self.entropy
+            cooling, limit = ways[way][0], min(ways[way][1], self.max_iterations)
+            asks = min(_VOTED, self.affordable(limit))
+            if not asks:
+                break
+            before = self.entropy
+            told = (self._part(atoms) if parts else atoms for _ in range(asks))
+            yield from self.ask([Request(each, self.elected.best.found.model, limit, cooling=cooling) for each in told])
+            if self.doubtful.size and self.elected.best.sound:
+                yield from self.tests()
+            if not parts:
+                way, in_vain = (way, 0) if self.gained(before) else ((way + 1) % len(ways), in_vain + 1)
+            if self.decided or in_vain == len(ways):
+                break
+
+    def _part(self, atoms: np.ndarray) -> np.ndarray:
+        return atoms[:, self.random.permutation(self.N)[: round(_PART * self.N)]]
+
+
+def _share_agreed(runs: Sequence[np.ndarray]) -> float:
+    """The share of the atoms that at least half of these runs have."""
+    return float(np.mean(counted(runs).votes[: runs[0].shape[1]] >= _SHARE * len(runs)))
 
 
 def _parts(doubtful: np.ndarray, N: int, random: np.random.Generator) -> list[np.ndarray]:
@@ -207,20 +282,7 @@ def _parts(doubtful: np.ndarray, N: int, random: np.random.Generator) -> list[np
     return [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)][:_TESTS]
 
 
-def _with_the_rest(members: list[Member]) -> tuple[Elected, list[Member]]:
-    """The best run and, of all the others, what the next election needs."""
-    elected = elect(members)
-    return elected, [member if member is elected.best else member._replace(found=without_signals(member.found)) for member in members]
-
-
-def _decided(elected: Elected) -> bool:
-    """Whether more runs would change nothing: all atoms are confirmed, or another run found the same faults (unused atoms, say)."""
-    return not elected.agreement.doubtful.size if elected.best.sound else bool(elected.repeated)
-
-
-def together(
-    courses: Sequence[Generator[list[Request], list[Member], Elected]], explore: Callable[[list[tuple[int, Request]]], list[Member]]
-) -> list[Elected]:
+def together(courses: Sequence[Asking[Elected]], explore: Callable[[list[tuple[int, Request]]], list[Member]]) -> list[Elected]:
     """Go through the courses of all instances side by side: `explore` makes the runs that all of them ask for next."""
     asked = {k: next(each) for k, each in enumerate(courses)}
     ended: dict[int, Elected] = {}
@@ -248,6 +310,10 @@ def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tup
         return Status.UNCONFIRMED, f"the data do not determine {' and '.join(apart)}: runs that look sound disagree"
     if not doubtful.size:
         return Status.CONVERGED, f"{elected.runs} runs agree: every atom was found again by runs that were not told of it"
+    if elected.best.spare[doubtful].all():
+        used = elected.best.spare.size - doubtful.size
+        atoms = "1 atom has" if doubtful.size == 1 else f"{doubtful.size} atoms have"
+        return Status.UNCONFIRMED, f"{atoms} next to nothing to do, and all others were found again: {used} atoms may be enough"
     named = ", ".join(f"{i + 1} (by {agreed.times[i]} of {agreed.chances[i]} runs)" for i in doubtful[:_NAMED])
     more = ", ..." if doubtful.size > _NAMED else ""
     atoms = "1 atom was" if doubtful.size == 1 else f"{doubtful.size} atoms were"
