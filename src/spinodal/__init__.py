@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "cache": ("enable_cache",),
-    "model.channels": ("Channel", "GaussianNoise"),
+    "model.channels": ("Binary", "Channel", "Clipped", "GaussianNoise", "OneBit", "Outliers", "Poisson", "Quantized", "StudentNoise"),
     "errors": ("InputError",),
     "estimators": ("BlindCalibration", "DictionaryLearner"),
     "io": ("Measurements", "read_measurements"),
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
         solve_on_disk,
     )
     from .io import Measurements, read_measurements
-    from .model.channels import Channel, GaussianNoise
+    from .model.channels import Binary, Channel, Clipped, GaussianNoise, OneBit, Outliers, Poisson, Quantized, StudentNoise
     from .model.knowledge import Classes, Hint, Knowledge, Known, Nothing
     from .model.model import Model, Problem
     from .model.priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher

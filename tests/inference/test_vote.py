@@ -306,7 +306,8 @@ def test_runs_that_all_end_alike_are_followed_by_runs_told_of_parts_and_the_vote
 
 def test_more_runs_do_not_look_for_what_spare_atoms_could_do() -> None:
     elected, asked, _ = go_through(lambda number, request: run(number, wrong=[0], spare=True))
-    assert [len(each) for each in asked] == [2]
+    assert [len(each) for each in asked] == [2, 3]
+    assert [request.told.shape[1] for request in asked[1]] == [N - 1] * 3
     status, reason = verdict(Status.CONVERGED, "", elected, {})
     assert status is Status.UNCONFIRMED
     assert "5 atoms may be enough" in reason

@@ -1,13 +1,15 @@
 """What is assumed: priors, the measurement channel, what is known of F beforehand, and problems made of them."""
 
-from .channels import Channel, GaussianNoise
+from .channels import Binary, Channel, Clipped, GaussianNoise, OneBit, Outliers, Poisson, Quantized, StudentNoise
 from .knowledge import Hint, Knowledge, Known, Nothing, knowledge_of
 from .model import Model, Problem
 from .priors import GaussBernoulli, Gaussian, Laplace, Mixture, Moments, NonnegativeGaussBernoulli, Prior, Rademacher
 from .sampling import Instance, Observed, sample
 
 __all__ = [
+    "Binary",
     "Channel",
+    "Clipped",
     "GaussBernoulli",
     "Gaussian",
     "GaussianNoise",
@@ -22,9 +24,14 @@ __all__ = [
     "NonnegativeGaussBernoulli",
     "Nothing",
     "Observed",
+    "OneBit",
+    "Outliers",
+    "Poisson",
     "Prior",
     "Problem",
+    "Quantized",
     "Rademacher",
+    "StudentNoise",
     "knowledge_of",
     "sample",
 ]

@@ -172,6 +172,10 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
         yield from made.ask([Request(None, None, limit)] * more)
         if made.decided:
             return made.elected
+        if runs > 1 and made.only_spare:
+            yield from made.tests(np.flatnonzero(made.elected.best.spare))
+            if made.decided or made.only_spare:
+                return made.elected
     if runs > 1:
         yield from made.rounds()
     return made.elected
@@ -205,11 +209,14 @@ class _Course:
 
     @property
     def decided(self) -> bool:
-        """Whether more runs would change nothing: all atoms with something to do are confirmed, or the same faults were found again."""
-        best = self.elected.best
-        if np.all(best.spare[self.doubtful]) and (best.sound or (best.spare.any() and self.own > _AT_A_TIME)):
-            return True
-        return not best.sound and self.elected.repeated
+        """Whether more runs would change nothing: all atoms are confirmed, or another run found the same faults."""
+        return not self.doubtful.size if self.elected.best.sound else bool(self.elected.repeated)
+
+    @property
+    def only_spare(self) -> bool:
+        """Whether all atoms that are in doubt, or wrong, have next to nothing to do."""
+        spare = self.elected.best.spare
+        return bool(spare.any() and np.all(spare[self.doubtful]))
 
     def gained(self, before: float) -> bool:
         """Whether the best free entropy is above what it was before."""
@@ -226,10 +233,10 @@ class _Course:
         best = self.elected.best
         self.members = [member if member is best else member._replace(found=without_signals(member.found)) for member in self.members]
 
-    def tests(self) -> Asking[None]:
-        """Runs that are told of all atoms of the best but some in doubt, to see whether they find these again."""
+    def tests(self, doubtful: np.ndarray) -> Asking[None]:
+        """Runs that are told of all atoms of the best but some of those in doubt, to see whether they find these again."""
         limit = min(_SHORT, self.max_iterations)
-        parts = _parts(self.doubtful, self.N, self.random)[: self.affordable(limit)]
+        parts = _parts(doubtful, self.N, self.random)[: self.affordable(limit)]
         if parts:
             atoms, model = self.elected.best.atoms, self.elected.best.found.model
             yield from self.ask([Request(np.delete(atoms, part, axis=1), model, limit, GIVEN) for part in parts])
@@ -261,7 +268,7 @@ class _Course:
             told = (self._part(atoms) if parts else atoms for _ in range(asks))
             yield from self.ask([Request(each, self.elected.best.found.model, limit, cooling=cooling) for each in told])
             if self.doubtful.size and self.elected.best.sound:
-                yield from self.tests()
+                yield from self.tests(self.doubtful)
             if not parts:
                 way, in_vain = (way, 0) if self.gained(before) else ((way + 1) % len(ways), in_vain + 1)
             if self.decided or in_vain == len(ways):

@@ -2,7 +2,27 @@
 
 from .averages import ChannelAverages, ChannelTable
 from .base import Channel, Output
+from .binary import Binary
+from .clipped import Clipped
+from .counts import Poisson
 from .gaussian import GaussianNoise
 from .outcomes import Outcomes
+from .outliers import Outliers
+from .quantized import OneBit, Quantized
+from .student import StudentNoise
 
-__all__ = ["Channel", "ChannelAverages", "ChannelTable", "GaussianNoise", "Outcomes", "Output"]
+__all__ = [
+    "Binary",
+    "Channel",
+    "ChannelAverages",
+    "ChannelTable",
+    "Clipped",
+    "GaussianNoise",
+    "OneBit",
+    "Outcomes",
+    "Outliers",
+    "Output",
+    "Poisson",
+    "Quantized",
+    "StudentNoise",
+]

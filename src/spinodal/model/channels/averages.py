@@ -103,7 +103,9 @@ def _tabulate(structure: Any, parameters: tuple[tuple[tuple[int, ...], bytes], .
     outcomes = channel.outcomes(power)
     with jax.enable_x64(True):
         traced = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), (channel, outcomes, power))
-        raw = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(V.shape), _quadrature(_w_points(outcomes, power), *traced, V.ravel()))
+        raw = jax.tree.map(
+            lambda leaf: np.asarray(leaf).reshape(V.shape), _quadrature(_w_points(channel, outcomes, power), *traced, V.ravel())
+        )
     _check(channel, raw)
     order = np.arange(_TABLE_NODES)
     to_coefficients = 2 / _TABLE_NODES * np.cos(order[:, None] * np.arccos(nodes))
@@ -174,9 +176,12 @@ def _quadrature(w_points: int, channel: Channel, outcomes: Outcomes, power: Any,
 def _quadrature_at(w_points: int, channel: Channel, outcomes: Outcomes, power: Any, V: Any) -> _Raw:
     """E[g^2] and E[log Z] at one V: over w, and for every w over y."""
     explained = jnp.maximum(power - V, _LEAST_V * power)
-    w, weight = _w_nodes(w_points, outcomes.thresholds, explained, V)
+    w, weight = _w_nodes(w_points, outcomes.thresholds, explained, V) if w_points != 1 else (jnp.zeros(1), jnp.ones(1))
 
     def over_y(w: Any) -> Any:
+        exact = channel.over_outcomes(w, V)
+        if exact is not None:
+            return jnp.stack([*exact, jnp.ones_like(w)])
         y, dy = _y_nodes(channel, outcomes, w, V)
         log_z = channel.log_partition(y, w, V)
         log_z = jnp.where(jnp.isnan(log_z), -jnp.inf, log_z)
@@ -196,8 +201,10 @@ def _legendre(edges: Any, count: int) -> tuple[Any, Any]:
     return (centre[:, None] + half[:, None] * x).ravel(), (half[:, None] * weight).ravel()
 
 
-def _w_points(outcomes: Outcomes, power: float) -> int:
-    """How many evenly spaced nodes of w resolve the thresholds; 0 if they are too abrupt for that."""
+def _w_points(channel: Channel, outcomes: Outcomes, power: float) -> int:
+    """How many evenly spaced nodes of w resolve the thresholds; 0 if they are too abrupt for that, 1 if nothing depends on w."""
+    if channel.additive:
+        return 1
     times = 1
     for width in outcomes.widths if np.size(outcomes.widths) else np.zeros(np.size(outcomes.thresholds)):
         while 2 * _W_SPAN * np.sqrt(power) / (times * (_W_POINTS - 1)) > _SHARE_OF_WIDTH * width:

@@ -51,6 +51,9 @@ class Channel(Parametric):
         0.5
     """
 
+    # Whether y - z does not depend on z, so that the theory's averages are the same at every w.
+    additive = False
+
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         """log of the integral of p(y | z) N(z; w, V) over z, elementwise.
 
@@ -136,6 +139,17 @@ class Channel(Parametric):
         """
         return z
 
+    def fault_of(self, y: np.ndarray) -> str | None:
+        """What measurements must be and these are not, to follow "Y must ..."; None if the channel can have put them all out.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.Poisson().fault_of(np.array([0.0, 2.5]))
+            'must hold counts (0, 1, 2, ...) for this channel'
+        """
+        return None
+
     # ---- what the theory asks, by quadrature over y and w; overridden where there is a closed form
 
     @property
@@ -159,6 +173,17 @@ class Channel(Parametric):
             array([-1.,  1.])
         """
         return probe_outcomes(self, power)
+
+    def over_outcomes(self, w: Any, V: Any) -> tuple[Any, Any] | None:
+        """E[g^2] and E[log Z] over y at one w, where there is a closed form; None: by quadrature over `outcomes`.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> square, log_z = sp.Clipped(-100.0, 100.0, 1.0).over_outcomes(0.0, 1.0)  # hardly ever cut: 1/(variance + V)
+            >>> print(f"{float(square):.4f}")
+            0.5000
+        """
+        return None
 
     def table(self, power: float) -> ChannelTable | None:
         """The averages for z of variance `power`, tabulated; None for a channel that has closed forms.

@@ -25,7 +25,11 @@ _REACH = 9.0
 # Halvings of the interval in which a threshold lies: beyond float64.
 _HALVINGS = 60
 # Thresholds that the quadrature resolves. A channel with more outcomes has steps so fine that they need no panels of their own.
-_MOST_THRESHOLDS = 16
+MOST_THRESHOLDS = 16
+
+
+# A normal distribution function rises from 1/4 to 3/4 over this many standard deviations.
+_QUARTILES = 1.3489795003921634
 
 
 class Outcomes(NamedTuple):
@@ -38,6 +42,11 @@ class Outcomes(NamedTuple):
     stretch: Any
     thresholds: Any
     widths: Any = ()
+
+
+def normal_width(variance: Any) -> float:
+    """The width of a threshold that is blurred by normal noise."""
+    return float(_QUARTILES * np.sqrt(float(variance)))
 
 
 def probe_outcomes(channel: Channel, power: float) -> Outcomes:
@@ -87,13 +96,13 @@ def _edges(channel: Channel, points: np.ndarray, typical: np.ndarray, power: flo
         edges.append(half[exists])
         widths.append(np.abs(high - low)[exists])
     found, first = np.unique(np.concatenate(edges), return_index=True)
-    return (found, np.concatenate(widths)[first]) if found.size <= _MOST_THRESHOLDS else (np.zeros(0), np.zeros(0))
+    return (found, np.concatenate(widths)[first]) if found.size <= MOST_THRESHOLDS else (np.zeros(0), np.zeros(0))
 
 
 def _thresholds(channel: Channel, values: np.ndarray, typical: np.ndarray, power: float) -> np.ndarray:
     """The z at which an outcome and the next one are equally likely, outcomes taken in the order of their typical z."""
     order = np.argsort(typical)
-    if not 1 < values.size <= _MOST_THRESHOLDS + 1:
+    if not 1 < values.size <= MOST_THRESHOLDS + 1:
         return np.zeros(0)
     one, other = values[order[:-1]], values[order[1:]]
     low, high = typical[order[:-1]], typical[order[1:]]

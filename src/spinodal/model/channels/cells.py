@@ -1,0 +1,37 @@
+"""The probability that a normal number lies between two bounds, and its derivatives: what channels with cells or ends are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.scipy.special import log_ndtr
+
+from .base import Output
+
+
+def log_between(low: Any, high: Any) -> Any:
+    """log of the probability that a standard normal number lies between low and high; either may be infinite."""
+    # Mirrored to the side where the distribution function is small, so that nothing cancels.
+    mirrored = low + high > 0
+    low, high = jnp.where(mirrored, -high, low), jnp.where(mirrored, -low, high)
+    upper = log_ndtr(high)
+    return upper + jnp.log(-jnp.expm1(jnp.minimum(log_ndtr(low) - upper, -jnp.finfo(jnp.result_type(upper)).tiny)))
+
+
+def cell_output(low: Any, high: Any, w: Any, level: Any) -> Output:
+    """g and precision where all that is known is that z plus noise, of variance `level` together, lies between low and high."""
+    width = jnp.sqrt(level)
+    a, b = (low - w) / width, (high - w) / width
+    log_z = log_between(a, b)
+
+    def edge(t: Any) -> tuple[Any, Any]:
+        """The density at an edge over the probability of the cell, and t times that; nothing at infinity."""
+        finite = jnp.isfinite(t)
+        near = jnp.where(finite, t, 0.0)
+        density = jnp.where(finite, jnp.exp(-(near**2) / 2 - jnp.log(2 * jnp.pi) / 2 - log_z), 0.0)
+        return density, near * density
+
+    (at_low, turned_low), (at_high, turned_high) = edge(a), edge(b)
+    g = at_low - at_high
+    return Output(g / width, jnp.clip(g**2 + turned_high - turned_low, 0.0, 1.0) / level)

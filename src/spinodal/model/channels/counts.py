@@ -1,0 +1,95 @@
+"""Counts: photons, events, reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+
+from ...errors import check_nonnegative, check_positive
+from .base import Channel, Output
+from .outcomes import Outcomes
+
+# The posterior of z has one top, which Newton's rule finds in so many steps; around it z is averaged over at even steps.
+_STEPS, _NODES, _SPAN = 20, 41, 9.0
+# Counts with less than this probability, for z up to so many standard deviations, are left out of the theory's sums; and their number.
+_REACH, _TAIL, _MOST_COUNTS = 7.0, 8.0, 20_000
+
+
+@dataclass(frozen=True)
+class Poisson(Channel):
+    """y is a count of mean background + rate exp(z): z is how far the logarithm of the rate is above its usual value.
+
+    Examples:
+        >>> import spinodal as sp
+        >>> g = sp.Poisson(rate=3.0).output([0.0, 3.0, 20.0], 0.0, 0.01).g
+        >>> [bool(value) for value in (g[0] < 0, abs(g[1]) < 0.1, g[2] > 0)]
+        [True, True, True]
+    """
+
+    rate: Any = 1.0
+    background: Any = 0.0
+
+    def __post_init__(self) -> None:
+        check_positive("rate", self.rate)
+        check_nonnegative("background", self.background)
+
+    def _log_likelihood(self, y: Any, z: Any) -> Any:
+        mean = self.background + self.rate * jnp.exp(z)
+        return y * jnp.log(mean) - mean
+
+    def _slopes(self, y: Any, z: Any) -> tuple[Any, Any]:
+        """The slope of log p(y | z) in z, and how fast it falls."""
+        signal = self.rate * jnp.exp(z)
+        mean = self.background + signal
+        return signal * (y / mean - 1), signal * (1 - y * self.background / mean**2)
+
+    def _nodes(self, y: Any, w: Any, V: Any) -> tuple[Any, Any, Any]:
+        """Values of z around the top of its posterior, the distances between them, and log p(y | z) N(z; w, V), along a new last axis."""
+        y, w, V = jnp.broadcast_arrays(*(jnp.asarray(value, jnp.result_type(y, w, V, float)) for value in (y, w, V)))
+
+        def newton(_: int, z: Any) -> Any:
+            slope, bend = self._slopes(y, z)
+            return z + jnp.clip((slope - (z - w) / V) / (jnp.maximum(bend, 0.0) + 1 / V), -1.0, 1.0)
+
+        # From above the exponential pulls back slowly, so start at the logarithm of the count where that is below the mean.
+        start = jnp.minimum(w, jnp.log(jnp.maximum(y, 0.5) / self.rate))
+        start = jnp.where(w > start, jnp.maximum(start, w - V * self.rate * jnp.exp(jnp.minimum(w, 50.0))), w)
+        top = jax.lax.stop_gradient(jax.lax.fori_loop(0, _STEPS, newton, start))
+        width = jax.lax.rsqrt(jnp.maximum(self._slopes(y, top)[1], 0.0) + 1 / V)
+        step = 2 * _SPAN / (_NODES - 1)
+        z = top[..., None] + width[..., None] * jnp.linspace(-_SPAN, _SPAN, _NODES)
+        V = V[..., None]
+        log_parts = self._log_likelihood(y[..., None], z) - (z - w[..., None]) ** 2 / (2 * V) - jnp.log(2 * jnp.pi * V) / 2
+        return z, width * step, log_parts
+
+    def log_partition(self, y: Any, w: Any, V: Any) -> Any:
+        _, step, log_parts = self._nodes(y, w, V)
+        return jax.nn.logsumexp(log_parts, axis=-1) + jnp.log(step) - gammaln(jnp.asarray(y) + 1.0)
+
+    def output(self, y: Any, w: Any, V: Any) -> Output:
+        # Under the posterior of z: g is the mean slope of log p(y | z), and the precision its mean bend less the variance of the slope.
+        z, _, log_parts = self._nodes(y, w, V)
+        share = jax.nn.softmax(log_parts, axis=-1)
+        slope, bend = self._slopes(jnp.asarray(y)[..., None], z)
+        g = jnp.sum(share * slope, axis=-1)
+        return Output(g, jnp.sum(share * (bend - (slope - g[..., None]) ** 2), axis=-1))
+
+    def sample(self, key: Any, z: Any) -> Any:
+        mean = self.background + self.rate * jnp.exp(z)
+        return jax.random.poisson(key, mean, jnp.shape(z)).astype(jnp.result_type(float))
+
+    def predicted(self, z: Any) -> Any:
+        return self.background + self.rate * jnp.exp(z)
+
+    def outcomes(self, power: float) -> Outcomes:
+        largest = float(self.background) + float(self.rate) * np.exp(_REACH * np.sqrt(power))
+        most = int(min(np.ceil(largest + _TAIL * np.sqrt(largest) + 10), _MOST_COUNTS))
+        return Outcomes(np.arange(float(most)), None, np.zeros(0))
+
+    def fault_of(self, y: np.ndarray) -> str | None:
+        return None if np.all((y >= 0) & (y == np.round(y))) else "must hold counts (0, 1, 2, ...) for this channel"
