@@ -15,7 +15,7 @@ test: $(STAMP)
 
 # Statistical claims, and the longer examples of the documentation.
 claims: $(STAMP)
-	$(BIN)/python -m pytest tests -m 'claims and not slow' -n 2 --no-loadscope-reorder --durations 12
+	$(BIN)/python -m pytest tests -m 'claims and not slow' -n 2 --dist loadfile --no-loadscope-reorder --durations 12
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest tests -m slow

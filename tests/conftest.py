@@ -73,6 +73,14 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports with empty figures: drawing takes most of their time, and tests of the words of a page have no need of it."""
+    from spinodal.report import page
+
+    monkeypatch.setattr(page, "_svg", lambda figure, label: f'<figure><svg role="img" aria-label="{page.escape(label)}"></svg></figure>\n')
+
+
+@pytest.fixture
 def spinodal_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     """spinodal_command("theory", "--alpha", ...) runs the command in the test's own empty directory.
 

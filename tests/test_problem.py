@@ -56,8 +56,8 @@ def test_noise_is_what_remains_of_the_product() -> None:
     observed, truth = sp.sample(problem, 200, seed=6)
     noise = observed.Y - truth.F @ truth.X / np.sqrt(200)
     assert abs(np.mean(noise**2) - 0.04) < SIGMAS * 0.04 * np.sqrt(2 / noise.size)
-    exact = sp.sample(problem.replace(channel=sp.GaussianNoise(0.0)), 50, seed=6)
-    np.testing.assert_allclose(exact.observed.Y, exact.truth.F @ exact.truth.X / np.sqrt(50), atol=1e-12)
+    exact = sp.sample(problem.replace(channel=sp.GaussianNoise(0.0)), 200, seed=6)
+    np.testing.assert_allclose(exact.observed.Y, exact.truth.F @ exact.truth.X / np.sqrt(200), atol=1e-12)
 
 
 @pytest.mark.parametrize("eta", [0.01, 1.0, 30.0])

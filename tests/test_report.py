@@ -39,8 +39,6 @@ def solved() -> Any:
 
 
 BAD = [status for status in Status if not status.trusted]
-# Every one is a page with all its figures; the code is the same but for the words.
-ALIKE = (Status.MAX_ITERATIONS, Status.DEGENERATE)
 EMPTY = {"meta", "br", "hr", "img", "path", "use", "rect", "image"}
 
 
@@ -129,7 +127,8 @@ def test_names_are_escaped() -> None:
     assert "<script" not in table
 
 
-@pytest.mark.parametrize("status", [pytest.param(status, marks=pytest.mark.claims if status in ALIKE else ()) for status in BAD])
+@pytest.mark.usefixtures("without_figures")
+@pytest.mark.parametrize("status", BAD)
 def test_bad_endings_are_said_plainly_and_the_theory_is_not_asked(status: Status) -> None:
     page = report_html(replace(solved(), status=status), truth=drawn().truth)
     text = Page(page).text
@@ -169,6 +168,7 @@ def test_a_run_that_came_to_nothing_finite() -> None:
     ended.plot()
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("page.txt", "page", "folder.html"):
         (tmp_path / "folder.html").mkdir(exist_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import pytest
 
 import spinodal as sp
 from conftest import Done
-from spinodal.cli import output
+from spinodal.cli import main, output
 
 Run = Callable[..., Done]
 
@@ -72,6 +71,7 @@ def test_brackets_are_no_markup(name: str, run_cli: Run, tmp_path: Path, capsys:
     assert "\x1b" not in done.out
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_brackets_in_names_of_files(run_cli: Run, measurements: Path, tmp_path: Path) -> None:
     measurements.rename(tmp_path / "x[red][.npz")
     done = run_cli("solve", "x[red][.npz", *SOLVE, "--out", "[b].npz", "--report", "[b].html")
@@ -89,16 +89,20 @@ def test_bars_show_brackets_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[/]" in terminal.getvalue()
 
 
+@pytest.mark.usefixtures("without_figures")
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
-def test_names_that_are_no_text(instance: sp.Instance, tmp_path: Path) -> None:
-    """In a process of its own, whose standard output is as strict as a terminal's."""
+def test_names_that_are_no_text(instance: sp.Instance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a standard output as strict as a terminal's."""
     name = os.fsdecode(b"\xff\xfe.npz")
     np.savez(tmp_path / name, Y=instance.observed.Y, F_prime=instance.observed.F_prime)
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
-    command = [sys.executable, "-m", "spinodal", "solve", name, *SOLVE, "--report", "r.html"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert rb"are in \udcff\udcfe-spinodal.npz." in done.stdout
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with pytest.raises(SystemExit) as stop:
+        main(["solve", name, *SOLVE, "--report", "r.html"])
+    assert stop.value.code == 0
+    terminal.flush()
+    assert rb"are in \udcff\udcfe-spinodal.npz." in terminal.buffer.getvalue()
     assert {os.fsdecode(b"\xff\xfe-spinodal.npz"), "r.html"} <= {path.name for path in tmp_path.iterdir()}
 
 

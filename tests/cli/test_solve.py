@@ -181,6 +181,7 @@ def test_a_missing_file(run_cli: Run, tmp_path: Path) -> None:
     assert_refused(run_cli("solve", "nowhere.npz", *PARAMETERS, "--out", "sol.npz"), "nowhere.npz", tmp_path, [])
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_result_that_can_not_be_trusted_has_an_exit_code_of_its_own(run_cli: Run, tmp_path: Path) -> None:
     """Pure noise, and too few iterations: the files are there, the status is honest, and the theory is not asked."""
     noise = np.random.default_rng(0).normal(size=ARRAYS["Y"].shape)
@@ -222,6 +223,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_stages_are_shown_on_a_terminal_as_they_come(measurements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr("rich.status.Status.update", lambda self, words: seen.append(words))

@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 
 import spinodal as sp
+from spinodal.inference.search import repair
 from spinodal.inference.search.annealing import FIRST, Annealed, first_guess, is_hot
-from spinodal.inference.search.diagnostics import diagnose, findings_in_words, settled_signals
-from spinodal.inference.search.repair import in_place, mend, repaired, turned_atoms
+from spinodal.inference.search.diagnostics import Findings, findings_in_words, inspect, settled_signals, with_directions
 from spinodal.inference.task import Task, make_task
 from spinodal.model.priors import Moments
+
+# Compiled as wholes, as in a solve: their operations one by one take far longer.
+look, repaired, in_place, turned_atoms = map(jax.jit, (inspect, repair.repaired, repair.in_place, repair.turned_atoms))
+mend = jax.jit(repair.mend, static_argnums=0)
 
 EASY = sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.1, noise_variance=1e-8)
 N, INSTANCES = 40, 2
@@ -99,9 +103,9 @@ def test_surplus_atoms_end_the_search_before_its_iterations_do(n: int, batch: in
 
 
 def test_the_best_of_several_runs_is_kept_and_is_reproducible() -> None:
-    problem = sp.Problem.sparse(alpha=1.0, pi=15.0, rho=0.2, noise_variance=1e-10)
-    instance = sp.sample(problem, 12, seed=3)
-    options: dict[str, Any] = {"n_atoms": 12, "max_iterations": 250, "search": sp.Search(vote=False)}
+    problem = sp.Problem.sparse(alpha=1.0, pi=15.0, rho=0.2, noise_variance=1e-10)  # of the shape above: compiled already
+    instance = sp.sample(problem, 20, seed=3)
+    options: dict[str, Any] = {"n_atoms": 20, "max_iterations": 250, "search": sp.Search(vote=False)}
     alone, several = (sp.solve(instance.observed, problem, runs=k, **options) for k in (1, 3))
     assert several.mean.F.shape == alone.mean.F.shape
     assert several.free_entropy >= alone.free_entropy or alone.status != several.status == "converged"
@@ -114,10 +118,9 @@ def test_the_best_of_several_runs_is_kept_and_is_reproducible() -> None:
 
 
 def test_several_runs_are_refused_where_there_is_a_hint(learned: tuple[sp.Instance, sp.Solution]) -> None:
-    problem = EASY.replace(eta=0.1)
-    with pytest.raises(sp.InputError, match="runs must be 1 where F_prime says"):
-        sp.solve(sp.sample(problem, 10, seed=0).observed, problem, runs=2)
     instance, solution = learned
+    with pytest.raises(sp.InputError, match="runs must be 1 where F_prime says"):
+        sp.solve(instance.observed.Y, EASY.replace(eta=0.1), F_prime=instance.truth.F, runs=2)
     with pytest.raises(sp.InputError, match="runs must be 1 where a solution says"):
         sp.solve(instance.observed, EASY, n_atoms=N, start=solution, runs=2)
 
@@ -141,6 +144,12 @@ def solved() -> Settled:
         return Settled(task, estimate(task, *instance.truth), instance.truth)
 
 
+def diagnose(task: Task, found: sp.Estimate) -> Findings:
+    """Everything that a look at a settled state finds."""
+    return with_directions(jax.tree.map(np.asarray, look(task, found)))
+
+
+@jax.jit
 def estimate(task: Task, F: Any, X: Any) -> sp.Estimate:
     """These factors with small variances, residuals measured."""
     square = jnp.mean((task.Y - F @ X / np.sqrt(F.shape[1])) ** 2, axis=0)
@@ -269,7 +278,7 @@ def test_a_missing_atom_is_mended_in_place_and_settled_signals_are_kept(solved: 
         spoiled = estimate(task, F, X)
         seen = diagnose(task, spoiled)
         assert seen.local
-        assert mend(solver, task, solver.init(task, None, spoiled), seen, True, FIRST).temperature == 0
+        assert mend(solver, task, jax.jit(solver.init)(task, None, spoiled), seen, True, FIRST).temperature == 0
         mended, settled = in_place(task, spoiled, seen), np.asarray(settled_signals(spoiled))
         assert cosine(mended.F.mean[:, 7], truth.F[:, 7]) > 0.8
         others = np.delete(np.arange(N), 7)
@@ -295,7 +304,7 @@ def test_mending_forgets_the_signals_keeps_good_atoms_and_heats(solved: Settled)
     solver = Annealed(sp.AMP())
     with jax.enable_x64(True):
         spoiled = estimate(task, F, X)
-        state = solver.init(task, None, spoiled)
+        state = jax.jit(solver.init)(task, None, spoiled)
         mended = mend(solver, task, state, diagnose(task, spoiled), False, FIRST)
         kept = np.delete(np.arange(N), 7)
         np.testing.assert_array_equal(mended.inner.F.mean[:, kept], F[:, kept])
@@ -322,10 +331,11 @@ def test_the_temperature_falls_slowly_then_quickly_to_nothing(solved: Settled) -
     task = solved.task
     with jax.enable_x64(True):
         hot = Annealed(Idle(), 50)
-        state = hot.init(task, jax.random.key(0))
+        state = jax.jit(hot.init)(task, jax.random.key(0))
         temperatures = [float(state.temperature)]
+        step = jax.jit(hot.step)
         for _ in range(300):
-            state = hot.step(task, state)
+            state = step(task, state)
             temperatures.append(float(state.temperature))
         power, noise = float(task.power), float(task.channel.variance)
         assert power == pytest.approx(np.mean(np.square(task.Y)))
@@ -343,7 +353,7 @@ def test_the_first_guess_is_finite_distinct_and_of_the_prior_s_size(P: int) -> N
     Y[:, 0] = 0.0
     with jax.enable_x64(True):
         task = make_task(sp.Observed(Y, None, None), EASY, 40, "float64", sp.Pair(False, False))
-        guess = first_guess(task, jax.random.key(0))
+        guess = jax.jit(first_guess)(task, jax.random.key(0))
     size = np.mean(np.square(guess.mean), axis=0)
     np.testing.assert_allclose(size, 1.0, rtol=1e-12)
     unit = np.asarray(guess.mean) / np.sqrt(10)

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spinodal as sp
-from spinodal.inference.solution import UNNAMED, Names, Status, Trace
+from spinodal.inference.solution import Names, Status, Trace
 from spinodal.inference.suspicions import suspicions
 from spinodal.inference.suspicious_data import Table, median, of_data, orientation, outliers
 from spinodal.report.page import report_html
+from unsolved import unsolved
 
 N, M, P, RHO, DELTA = 20, 20, 300, 0.15, 1.5e-3  # 20 dB
 MODEL = sp.Model.sparse(rho=RHO, noise_variance=DELTA)
@@ -30,13 +31,9 @@ def drawn(seed: int = 0, *, atoms: int = N, rows: int = M, signals: int = P, rho
     return F @ X / np.sqrt(atoms) + np.sqrt(delta) * rng.standard_normal((rows, signals))
 
 
-def of_array(Y: Any, *, mask: Any = None, names: Names = UNNAMED, model: sp.Model = MODEL, status: Status = Status.MAX_ITERATIONS) -> Any:
-    """A solution that has found nothing of Y, so that only the data are left to suspect."""
-    F, X = np.zeros((len(Y), N)), np.zeros((N, Y.shape[1]))
-    trace = Trace(*(np.zeros(0) for _ in Trace._fields))
-    about = {"iterations": 0, "residual": 1.0, "free_entropy": np.nan, "trace": trace, "model": model, "names": names}
-    variance = sp.Pair(F + 1, X + RHO)
-    return sp.Solution(sp.Pair(F, X), variance, status, "nothing was tried", observed=sp.Observed(Y, None, mask), **about)
+def of_array(Y: Any, *, model: sp.Model = MODEL, **more: Any) -> Any:
+    """A solution that has found nothing of Y."""
+    return unsolved(Y, model, N, **more)
 
 
 def said(Y: Any, **more: Any) -> str:
@@ -157,14 +154,21 @@ def test_parameters_at_the_ends_of_their_ranges() -> None:
     assert "too small" in with_parameters(RHO, DELTA / 100, learned=())
 
 
+def with_noisier_rows() -> Any:
+    """The fit to data of the model, beside data of which two rows are noisier: a fit to those is left for the claims above."""
+    good = solved("model")[0]
+    return replace(good, observed=good.observed._replace(Y=noisier_rows(1)))
+
+
 def test_rows_are_called_by_their_names() -> None:
     names = Names(tuple(f"sensor {m}" for m in range(M)), None)
-    assert "rows sensor 3, sensor 11 of Y have far more noise" in replace(solved("noisier rows")[0], names=names).warnings[0]
+    assert "rows sensor 3, sensor 11 of Y have far more noise" in replace(with_noisier_rows(), names=names).warnings[0]
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_warnings_are_shown_everywhere() -> None:
     # The theory is not asked about runs that can't be trusted, which saves its time here.
-    good, bad = (replace(solved(name)[0], status=Status.MAX_ITERATIONS) for name in ("model", "noisier rows"))
+    good, bad = (replace(each, status=Status.MAX_ITERATIONS) for each in (solved("model")[0], with_noisier_rows()))
     (first, *_), count = bad.warnings, len(bad.warnings)
     assert repr(bad).endswith(f"; {count} warning{'s' if count > 1 else ''}")
     assert "warning" not in repr(good) + good.summary() + good._repr_html_() + report_html(good).replace(".warnings {", "")

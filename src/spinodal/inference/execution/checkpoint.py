@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -153,15 +153,15 @@ class Checkpoint:
         """Whether the file has the state of the present group of runs."""
         return self._file is not None and self._file.about["groups"] == len(self._groups)
 
-    def offer(self, place: Place, goal: Any, run: Run, parts: list[Any], placement: OneDevice) -> None:
-        """Save, if enough iterations have passed since the last time."""
+    def offer(self, place: Place, goal: Any, run: Run, parts: Callable[[], list[Any]], placement: OneDevice) -> None:
+        """Save, if enough iterations have passed since the last time. `parts` gives the traces."""
         now = int(np.max(run.iteration))
         if self._last is not None and now - self._last < self.every:
             return
         self._last = now
         leaves = jax.tree.leaves(placement.fetched((run, place.kept)))
         if jax.process_index() == 0:
-            self._write(place, np.asarray(goal), leaves, [np.asarray(leaf) for leaf in jax.tree.leaves(parts)])
+            self._write(place, np.asarray(goal), leaves, [np.asarray(leaf) for leaf in jax.tree.leaves(parts())])
 
     def _write(self, place: Place, goal: np.ndarray, leaves: list[np.ndarray], traces: list[np.ndarray]) -> None:
         about = {"layout": _LAYOUT, "made_for": self.made_for, "stage": place.stage, "repair": place.repair, "groups": len(self._groups)}

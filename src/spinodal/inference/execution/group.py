@@ -71,6 +71,13 @@ class Recorder:
             self.parts.append((begun, end, Trace(*(values[:, :longest] for values in trace))))
         return np.asarray(end)
 
+    def merged(self) -> list[tuple[np.ndarray, np.ndarray, Trace]]:
+        """The traces of all calls as one, which takes their place: so that a file that has them does not grow by arrays with every call."""
+        if len(self.parts) > 1:
+            end = np.max([end for _, end, _ in self.parts], axis=0)
+            self.parts = [(np.zeros_like(end), end, self.joined(len(end)))]
+        return self.parts
+
     def joined(self, size: int) -> Trace:
         """All traces, NaN where a run had ended."""
         length = max((int(end.max()) for _, end, _ in self.parts), default=0)
@@ -132,7 +139,7 @@ def solve_group(
             iteration = recorder.add(run)
             _tell(plan, observed, model, wishes, run, recorder)
             if saved is not None:
-                saved.offer(place, goal, run, recorder.parts, placement)
+                saved.offer(place, goal, run, recorder.merged, placement)
             if not np.any(unfinished):
                 return run
 

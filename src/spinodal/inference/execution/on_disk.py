@@ -31,7 +31,7 @@ from ..search.search import is_strong
 from ..solution import Solution, Status, Trace
 from ..solvers.amp import AMP
 from ..task import Task
-from .batch import WORSE_THAN_NOTHING, Plan
+from .batch import WORSE_THAN_NOTHING, Plan, compiled
 from .machine import OneDevice, bytes_needed, computing, memory
 
 # The share of the memory that blocks are made to fill; the system caches files in the rest.
@@ -121,9 +121,8 @@ def solve_on_disk(
         traced = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), model)
         hint = None if observed.F_prime is None else jnp.asarray(observed.F_prime, dtype)
         # A column of the data's power has the data's noise floor.
-        whole = plan.task(Observed(jnp.full((M, 1), seen.power**0.5, dtype), hint, None), traced)
-        whole = whole._replace(rows=jnp.asarray(seen.rows[:, None], dtype) if masked else None)
-        state = first_state(whole)
+        column = Observed(jnp.full((M, 1), seen.power**0.5, dtype), hint, None)
+        whole, state = _beginning(plan, traced, column, jnp.asarray(seen.rows[:, None], dtype) if masked else None)
         if F is not None:
             state = state._replace(F=Moments(jnp.asarray(F.mean.F, dtype), jnp.asarray(F.variance.F, dtype)))
         offset = Pair(F=None if away.X is False else jnp.asarray(seen.means[:, None], dtype), X=None)
@@ -270,6 +269,12 @@ class _Passes(NamedTuple):
         return state._replace(F=F), total / count if count else float("nan")
 
 
+@compiled(0)
+def _beginning(plan: Plan, model: Any, observed: Observed, rows: Any) -> tuple[Task, State]:
+    task = plan.task(observed, model)._replace(rows=rows)
+    return task, first_state(task)
+
+
 def _part(plan: Plan, model: Any, observed: Observed, whole: Task) -> Task:
     """The task of some signals, with what was seen of all."""
     task = plan.task(observed, model)
@@ -323,6 +328,11 @@ def _after(plan: Plan, whole: Task, state: State, sums: ForMatrix, rows: Any, st
     return gauge_step(whole, state._replace(X=column), sums.power, now)._replace(X=state.X)
 
 
+@jax.jit
+def _next(history: History, level: Any, square: Any) -> History:
+    return history.after(median(level), jnp.mean(square))
+
+
 def _iterate(run: _Passes, state: State, max_iterations: int, tolerance: float, progress: Any) -> tuple[State, Any, Trace, Status, str]:
     """Pass after pass until the median level settles: the rule of `loop`. Also the last level of each signal."""
     rows: list[tuple[float, float, float, float]] = []
@@ -330,7 +340,7 @@ def _iterate(run: _Passes, state: State, max_iterations: int, tolerance: float, 
     for k in range(max_iterations):
         sums, sums_of_X, level, square = run.sweep(state, first=k == 0)
         state = _after(run.plan, run.whole, state, sums, sums_of_X, run.step_size)
-        history = history.after(median(jnp.asarray(level)), jnp.asarray(np.mean(square)))
+        history = _next(history, level, square)
         rows.append((float(history.residual), float(history.level), 1 - run.step_size, float(history.change)))
         if progress is not None:
             progress("iterating", k + 1, rows[-1][0])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -81,11 +80,6 @@ class Findings(NamedTuple):
     def trouble(self) -> Any:
         """Whether the state can't be trusted."""
         return self.faulty | (self.missing > 0)
-
-
-def diagnose(task: Task, found: Estimate) -> Findings:
-    """Everything that a look at a settled state finds."""
-    return with_directions(jax.tree.map(np.asarray, inspect(task, found)))
 
 
 def inspect(task: Task, found: Estimate) -> Findings:

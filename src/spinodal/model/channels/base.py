@@ -234,5 +234,10 @@ class Channel(Parametric):
         V = np.asarray(V, dtype=float)
         table = self.table(float(power))
         with jax.enable_x64(True):
-            at = jax.vmap(lambda v: self.averages_at(v, float(power), table))(V.ravel())
+            at = _averages(self, V.ravel(), float(power), table)
         return ChannelAverages(*(np.broadcast_to(np.asarray(value), V.size).reshape(V.shape) for value in at))
+
+
+@jax.jit
+def _averages(channel: Channel, V: Any, power: Any, table: Any) -> ChannelAverages:
+    return jax.vmap(lambda v: channel.averages_at(v, power, table))(V)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 if TYPE_CHECKING:
@@ -52,9 +53,7 @@ def normal_width(variance: Any) -> float:
 def probe_outcomes(channel: Channel, power: float) -> Outcomes:
     """Outcomes of a channel known by its sampler, for z of variance `power`. A value drawn repeatedly is a point."""
     with jax.enable_x64(True):
-        key_z, key_y = jax.random.split(jax.random.key(0))
-        z = np.sqrt(power) * np.asarray(jax.random.normal(key_z, (_PROBE_SAMPLES,)))
-        y = np.asarray(channel.sample(key_y, z), dtype=float)
+        z, y = (np.asarray(values, dtype=float) for values in _probes(channel, power))
         values, member, counts = np.unique(y, return_inverse=True, return_counts=True)
         if values.size < _DISCRETE_SHARE * y.size:
             return Outcomes(values, None, _thresholds(channel, values, np.bincount(member, z) / counts, power))
@@ -80,7 +79,7 @@ def _edges(channel: Channel, points: np.ndarray, typical: np.ndarray, power: flo
         """Where each point has this probability, between its typical z and an end; and whether there is such a place."""
 
         def above(z: np.ndarray) -> np.ndarray:
-            return np.asarray(channel.log_partition(points, z, V)) > np.log(probability)
+            return np.asarray(_log_partition(channel, points, z, V)) > np.log(probability)
 
         inside, outside = typical, np.full_like(typical, end)
         exists = above(inside) & ~above(outside)
@@ -109,6 +108,19 @@ def _thresholds(channel: Channel, values: np.ndarray, typical: np.ndarray, power
     V = _THRESHOLD_VARIANCE * power
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        before = np.asarray(channel.log_partition(one, middle, V) > channel.log_partition(other, middle, V))
+        before = np.asarray(_log_partition(channel, one, middle, V)) > np.asarray(_log_partition(channel, other, middle, V))
         low, high = np.where(before, middle, low), np.where(before, high, middle)
     return np.unique((low + high) / 2)
+
+
+@jax.jit
+def _probes(channel: Channel, power: Any) -> tuple[Any, Any]:
+    """z and y."""
+    key_z, key_y = jax.random.split(jax.random.key(0))
+    z = jnp.sqrt(power) * jax.random.normal(key_z, (_PROBE_SAMPLES,))
+    return z, channel.sample(key_y, z)
+
+
+@jax.jit
+def _log_partition(channel: Channel, y: Any, z: Any, V: Any) -> Any:
+    return channel.log_partition(y, z, V)
