@@ -20,6 +20,7 @@ import pytest
 import spinodal as sp
 from conftest import Done
 from spinodal.evaluation import record
+from spinodal.figures.sweeps import sweep_figure
 from spinodal.sweeps import (
     Dask,
     InProcess,
@@ -322,6 +323,23 @@ def test_export_files(whole: Path, spinodal_command: Run, tmp_path: Path) -> Non
     with xarray.open_dataset(tmp_path / "a.nc", engine="scipy") as stored:
         assert stored.attrs["spec"] == TINY
         assert np.array_equal(stored.mse_X, dataset(whole).mse_X)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("x", "y", "value"), [("rho", "eta", "mse_X"), ("noise_variance", "pi", "success"), ("rho", "pi", "noise_used")])
+def test_a_map_over_any_two_axes(whole: Path, x: str, y: str, value: str) -> None:
+    """Also over one that else has a panel for each value, one of a single value, and of numbers that there are none of."""
+    data = dataset(whole)
+    assert len(sweep_figure(data.assign({value: data[value] * np.nan}), x=x, y=y, value=value).axes) == 2
+    assert len(sweep_figure(data, x=x, y=y, value=value).axes) == 2  # the map and its colours
+
+
+def test_no_map_over_an_axis_that_is_not_of_finite_numbers(whole: Path) -> None:
+    data = dataset(whole)
+    with pytest.raises(sp.InputError, match="y must be an axis of finite numbers"):
+        sweep_figure(data.assign_coords(eta=[np.inf]), x="rho", y="eta")
+    with pytest.raises(sp.InputError, match="x must be an axis of finite numbers"):
+        sweep_figure(data, x="solver", y="rho")
 
 
 @pytest.mark.slow
