@@ -191,7 +191,7 @@ def kill_and_resume(text: str, whole: Path, directory: Path, kills: int, executo
     final = command("resume", str(directory), *executor)
     assert final.wait() == 0, final.stderr.read() if final.stderr else ""
     assert points(directory) == points(whole)
-    nothing_twice(directory, lost=killed * (1 if executor == ("--workers", "1") else 2))
+    nothing_twice(directory, lost=2 * killed)
 
 
 def nothing_twice(directory: Path, lost: int) -> None:
@@ -343,10 +343,9 @@ def test_no_map_over_an_axis_that_is_not_of_finite_numbers(whole: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", [("--workers", "1"), ("--executor", "dask", "--workers", "2")], ids=["in-process", "dask"])
-def test_killed_twenty_times(tmp_path: Path, executor: tuple[str, ...]) -> None:
-    """The sweep is as large as twenty kills need."""
+def test_killed_twenty_times_with_workers(tmp_path: Path) -> None:
+    """The sweep is as large as twenty kills need. tests/test_kills.py has the same in one process."""
     text = TINY.replace("instances = 12", "instances = 300")
     (tmp_path / "whole").mkdir()
     run_sweep(parse_spec(text), tmp_path / "whole", InProcess(1))
-    kill_and_resume(text, tmp_path / "whole", tmp_path / "out", 20, executor, seed=1)
+    kill_and_resume(text, tmp_path / "whole", tmp_path / "out", 20, ("--executor", "dask", "--workers", "2"), seed=1)
