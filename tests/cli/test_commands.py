@@ -82,6 +82,13 @@ def test_diagram_writes_its_four_files(run_cli: Run, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "new/place").iterdir()) == [f"diagram.{end}" for end in ("csv", "nc", "png", "svg")]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("words", [("diagram", "--rho", "0.2"), ("curve", "--rho", "0.2", "--pi", "3")])
+def test_a_figure_of_one_point_is_drawn_without_a_complaint(run_cli: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = run_cli(*words, "--alpha", "0.5", "--eta", "1", "--out", ".")
+    assert (done.code, done.err) == (0, "")
+
+
 def test_curve_writes_its_four_files(run_cli: Run, tmp_path: Path) -> None:
     done = run_cli("curve", "--alpha", "0.5", "--rho", "0.2", "--delta", "0", "--eta", "0.01,1", "--pi", "1:5:9", "--out", ".")
     assert done.code == 0, done.err

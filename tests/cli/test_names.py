@@ -56,6 +56,11 @@ def test_names_that_no_file_can_have(run_cli: Run, measurements: Path, tmp_path:
     assert list(tmp_path.iterdir()) == [measurements]
 
 
+@pytest.mark.parametrize("words", [("solve", "in.npz", "--out"), ("sweep", "export", "sweep", "--out")])
+def test_a_long_name_is_cut_where_it_is_repeated(run_cli: Run, measurements: Path, words: tuple[str, ...]) -> None:
+    assert_one_sentence(run_cli(*words, "9" * 5000), "out must be a file name ending in .n")
+
+
 def test_a_name_too_long_for_what_is_added_to_it(run_cli: Run, measurements: Path, tmp_path: Path) -> None:
     measurements.rename(tmp_path / f"{'b' * 245}.npz")
     assert_one_sentence(run_cli("solve", f"{'b' * 245}.npz", *SOLVE), "out must have names of at most 255 bytes")

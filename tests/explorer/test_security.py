@@ -209,6 +209,12 @@ def test_a_taken_port_and_missing_dash_are_one_sentence(
     assert (code, out) == (2, "")
     assert err.startswith("spinodal: host and port must be free")
     assert spinodal_command("explore", "--port", "70000", "--no-browser").code == 2
+    for host in ("a" * 300, "a..b", "x\0", "\udcff", "no.such.host.invalid"):
+        code, out, err = spinodal_command("explore", "--no-browser", "--port", "0", "--host", host)
+        assert (code, out) == (2, "")
+        assert err.startswith("spinodal: host and port must be free")
+        assert len(err.splitlines()) == 1
+        assert len(err) < 300
     monkeypatch.setitem(sys.modules, "dash", None)
     with pytest.raises(InputError, match=r"pip install 'spinodal\[explorer\]'"):
         server.make_server()

@@ -106,6 +106,7 @@ def test_damaged_and_forged_files_are_refused(tmp_path: Path) -> None:
         arrays = {name: file[name] for name in file.files}
     last = max(name for name in arrays if name.startswith("leaf_"))
     about = json.loads(str(arrays["about"]))
+    counters = [name for name, value in arrays.items() if name.startswith("leaf_") and value.dtype.kind == "i"][-3:]  # the loop's own
     forged: list[dict[str, Any]] = [
         {name: value for name, value in arrays.items() if name != last},
         arrays | {last: np.zeros((2, 2, 2))},
@@ -113,6 +114,12 @@ def test_damaged_and_forged_files_are_refused(tmp_path: Path) -> None:
         *(arrays | {"about": np.array(text)} for text in ("[]", "{}", "3", "[" * 100_000, "no JSON")),
         *(arrays | {"about": np.array(json.dumps(about | {key: value}))} for key, value in (("groups", "x"), ("groups", 2), ("stage", 7))),
         arrays | {"goal": np.array([Trap()], dtype=object)},
+        *(arrays | {"goal": goal} for goal in (np.array([10**12]), np.array([-1]), np.array([60.0]), np.array(60), np.array(["60"]))),
+        *(arrays | {name: np.array(0)} for name in arrays if name.startswith("trace_")),
+        *(arrays | {name: arrays[name] + 10**9} for name in ("trace_000000", "trace_000001")),
+        {name: value for name, value in arrays.items() if name != "trace_000000"},
+        *(arrays | {name: value.astype("U9")} for name, value in arrays.items() if name.startswith("leaf_")),
+        *(arrays | {name: arrays[name] + more} for name in counters for more in (-(10**9), 10**9)),
     ]
     for content in forged:
         np.savez(path, **content)
@@ -122,6 +129,26 @@ def test_damaged_and_forged_files_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("about.npy", "no array")
     refused(observed, problem, options)
+
+
+def test_forged_ends_of_runs_are_refused(tmp_path: Path) -> None:
+    """Where runs are compared, the file has what those found that have ended."""
+    problem, observed = problem_and_data(CASES["none"][0])
+    path = tmp_path / "state.npz"
+    options: dict[str, Any] = {"checkpoint": path, "n_atoms": N, "max_iterations": 60, "every": 10, "runs": 3}
+    with pytest.raises(Interrupted):
+        sp.solve(observed, problem, progress=interrupt_after(25), **options)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    ended = {name: value for name, value in arrays.items() if name.startswith("ended_0000_")}
+    assert len(ended) >= 15
+    for name, value in ended.items():
+        for other in (np.array(0.5), value[..., None], value.astype("S9")):
+            np.savez(path, **arrays | {name: other})
+            refused(observed, problem, options)
+    for name in ("ended_0000_instances", "ended_0000_iterations"):
+        np.savez(path, **arrays | {name: arrays[name] + 10**9})
+        refused(observed, problem, options)
 
 
 class Trap:

@@ -211,6 +211,12 @@ def test_odd_arrays_are_looked_at_without_an_error(rows: int, signals: int, seed
             assert all(isinstance(words, str) for words in of_array(Y, mask=hidden, status=status).warnings)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shape", [(1, 30), (30, 1)])
+def test_a_single_row_or_column_is_compared_with_no_others(shape: tuple[int, int]) -> None:
+    assert all(isinstance(words, str) for words in of_array(np.random.default_rng(0).normal(size=shape)).warnings)
+
+
 def test_a_solution_without_data_or_with_nan_is_looked_at_without_an_error() -> None:
     assert replace(of_array(drawn()), observed=None).warnings == ()
     lost = of_array(drawn())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import sqlite3
 import warnings
 from collections import Counter
@@ -16,8 +17,10 @@ import pytest
 from conftest import Done
 from spinodal.errors import InputError
 from spinodal.sweeps import InProcess, dataset, parse_spec, resume_sweep, run_sweep, standing, table
-from spinodal.sweeps.ledger import LEDGER, _checksum, create
+from spinodal.sweeps.ledger import LEDGER, _checksum, create, open_ledger
 from tiny_sweep import POINTS, TINY
+
+CAST = "CAST(? AS TEXT)"
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +145,42 @@ def test_a_forged_row_with_a_checksum_is_no_result(copy: Path) -> None:
     row[2] = "triumphant"
     change(copy, "UPDATE points SET status = ?, checksum = ? WHERE rowid = ?", row[2], _checksum("points", row), place)
     assert standing(copy, print).finished == POINTS - 1
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [("batches", 3, b"\x00"), ("batches", 4, 7), ("runs", 2, None), ("points", 3, "\udcff"), ("points", 5, 3), ("attempts", 2, "soon")],
+)
+def test_a_forged_row_of_other_types_is_damaged(copy: Path, table: str, column: int, value: Any) -> None:
+    """Such a row can have its checksum, and be nothing that anyone can count with."""
+    ledger = open_ledger(copy)
+    place, row = next(iter(ledger.rows(table).sound.items()))
+    values = list(row.values())
+    values[column] = value
+    assert len(ledger.rows(table).damaged) == 0
+    ledger.close()
+    given = CAST if isinstance(value, str) and not value.isascii() else "?"
+    stored = value.encode("utf-8", "surrogateescape") if given == CAST else value
+    try:
+        change(
+            copy, f"UPDATE {table} SET {list(row)[column]} = {given}, checksum = ? WHERE rowid = ?", stored, _checksum(table, values), place
+        )
+    except sqlite3.IntegrityError:
+        return  # SQLite itself refuses it
+    ledger = open_ledger(copy, read_only=True)
+    assert list(ledger.rows(table).damaged) == [place]
+    ledger.close()
+
+
+def test_a_full_disk_leaves_no_part_of_a_new_ledger(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        with pytest.raises(InputError, match="can't be used"):
+            create(tmp_path, {"spec": "", "name": "", "digest": "", "version": ""})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_line_says_what_is_damaged_in_one_line(copy: Path, spinodal_command: Callable[..., Done]) -> None:

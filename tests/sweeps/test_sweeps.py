@@ -20,6 +20,7 @@ import pytest
 import spinodal as sp
 from conftest import Done
 from spinodal.evaluation import record
+from spinodal.figures.sweeps import sweep_figure
 from spinodal.sweeps import (
     Dask,
     InProcess,
@@ -190,7 +191,7 @@ def kill_and_resume(text: str, whole: Path, directory: Path, kills: int, executo
     final = command("resume", str(directory), *executor)
     assert final.wait() == 0, final.stderr.read() if final.stderr else ""
     assert points(directory) == points(whole)
-    nothing_twice(directory, lost=killed * (1 if executor == ("--workers", "1") else 2))
+    nothing_twice(directory, lost=2 * killed)
 
 
 def nothing_twice(directory: Path, lost: int) -> None:
@@ -324,11 +325,27 @@ def test_export_files(whole: Path, spinodal_command: Run, tmp_path: Path) -> Non
         assert np.array_equal(stored.mse_X, dataset(whole).mse_X)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("x", "y", "value"), [("rho", "eta", "mse_X"), ("noise_variance", "pi", "success"), ("rho", "pi", "noise_used")])
+def test_a_map_over_any_two_axes(whole: Path, x: str, y: str, value: str) -> None:
+    """Also over one that else has a panel for each value, one of a single value, and of numbers that there are none of."""
+    data = dataset(whole)
+    assert len(sweep_figure(data.assign({value: data[value] * np.nan}), x=x, y=y, value=value).axes) == 2
+    assert len(sweep_figure(data, x=x, y=y, value=value).axes) == 2  # the map and its colours
+
+
+def test_no_map_over_an_axis_that_is_not_of_finite_numbers(whole: Path) -> None:
+    data = dataset(whole)
+    with pytest.raises(sp.InputError, match="y must be an axis of finite numbers"):
+        sweep_figure(data.assign_coords(eta=[np.inf]), x="rho", y="eta")
+    with pytest.raises(sp.InputError, match="x must be an axis of finite numbers"):
+        sweep_figure(data, x="solver", y="rho")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", [("--workers", "1"), ("--executor", "dask", "--workers", "2")], ids=["in-process", "dask"])
-def test_killed_twenty_times(tmp_path: Path, executor: tuple[str, ...]) -> None:
-    """The sweep is as large as twenty kills need."""
+def test_killed_twenty_times_with_workers(tmp_path: Path) -> None:
+    """The sweep is as large as twenty kills need. tests/test_kills.py has the same in one process."""
     text = TINY.replace("instances = 12", "instances = 300")
     (tmp_path / "whole").mkdir()
     run_sweep(parse_spec(text), tmp_path / "whole", InProcess(1))
-    kill_and_resume(text, tmp_path / "whole", tmp_path / "out", 20, executor, seed=1)
+    kill_and_resume(text, tmp_path / "whole", tmp_path / "out", 20, ("--executor", "dask", "--workers", "2"), seed=1)

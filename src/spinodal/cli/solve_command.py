@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from .. import inference
-from ..errors import InputError, check_choice, check_count, check_path
+from ..errors import InputError, check_choice, check_count, check_path, shown
 from ..inference.solution import Solution
 from ..io import Measurements, read_measurements
 from ..io.read import TEXT, kind_of
@@ -115,7 +115,9 @@ def _target(out: str | None, file: str) -> Path:
     """The file to be written, which may not be the one that was read."""
     path = Path(out) if out is not None else _default_out(Path(file))
     if path.suffix not in _WRITTEN:
-        raise InputError(f"out must be a file name ending in {', '.join(_WRITTEN[:-1])} or {_WRITTEN[-1]}, but {out!r} was given.")
+        raise InputError(
+            f"out must be a file name ending in {', '.join(_WRITTEN[:-1])} or {_WRITTEN[-1]}, but {shown(str(path))} was given."
+        )
     check_path("out", path)
     if path.exists() and path.samefile(file):
         raise InputError(f"out must be another file than FILE, but {str(path)!r} was given for both.")

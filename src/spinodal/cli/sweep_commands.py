@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, check_choice, check_count, check_path
+from ..errors import InputError, check_choice, check_count, check_path, shown
 from ..io.write import named_file, whole_file, writable_directory
 from ..sweeps import EXECUTORS, Standing, dataset, read_spec, resume_sweep, run_sweep, standing, suited, table
 from ..sweeps.plan import check_sizes, make_plan
@@ -90,7 +90,7 @@ def _report(now: Standing, directory: Path, as_json: bool) -> None:
 def export(*, directory: str, out: str, as_json: bool) -> None:
     suffix = Path(out).suffix
     if suffix not in _SUFFIXES:
-        raise InputError(f"out must be a file name ending in {', '.join(_SUFFIXES)}, but {out!r} was given.")
+        raise InputError(f"out must be a file name ending in {', '.join(_SUFFIXES)}, but {shown(out)} was given.")
     if suffix == ".nc":
         data = dataset(_existing(directory), note)
         target = named_file("out", out, suffix)

@@ -28,6 +28,8 @@ _MOST = sys.float_info.max
 _NUMBERS = {"noise_variance_": (-1 / _MOST, _MOST), "density_": (0.0, 1.0), "slab_mean_": (-_MOST, _MOST), "slab_variance_": (0.0, _MOST)}
 _COUNTS = ("n_iter_", "n_features_in_")
 _STATUSES = ("status_", "solver_status_")
+# Parameters that are true or false.
+_FLAGS = ("own_density", "center", "fast", "warm_start")
 _FITTED = {*_ARRAYS, *_NUMBERS, *_COUNTS, *_STATUSES, "converged_", "history_"}
 
 
@@ -127,6 +129,8 @@ def _objection(model: Any, values: dict[str, Any]) -> str | None:
                 return f"{name} is not an array of real numbers"
         elif not (value is None or isinstance(value, (bool, int, float, str))):
             return f"{name} is neither a number nor a word"
+        elif name in _FLAGS and not isinstance(value, bool):
+            return f"{name} is neither true nor false"
     output = values.get(_OUTPUT, {})
     if not isinstance(output, dict) or not all(isinstance(value, str) for value in output.values()):
         return "the choice of set_output is not a word"

@@ -10,30 +10,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..evaluation.record import Record, record, solve_drawn
-from ..evaluation.scoring import ATOM_RECOVERED, Score, align, fit_scales, score
 from ..inference.search.search import is_strong
-from ..model.sampling import sample
 from ..pair import Pair
-from .memory import Shapes
-from .state import MOST_ENTRIES, MOST_ITERATIONS, State
+from .state import MOST_ENTRIES, State
+from .workers import Worker, Workers
 
 # Runs under way at a time, and runs remembered.
 MOST_RUNNING, MOST_KEPT = 2, 16
-# Entries of X that are drawn.
-_SHOWN = 1_500
-# JAX's caches are those of the process, and so is what is known of them.
-_SHAPES = Shapes()
-
-
-class Cancelled(Exception):
-    """Raised inside a solve to end it."""
 
 
 class Run:
     """One instance on its way. Read from the page's threads, written by its own."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, workers: Workers) -> None:
         self.id = secrets.token_urlsafe(12)
         self.state = state
         self.status = "compiling"
@@ -41,56 +30,66 @@ class Run:
         self.errors = Pair[list[float]](F=[], X=[])
         self.typical: list[float] = []  # of the median signal: the mean is owed to a few hard ones at sizes like these
         self.result: dict[str, Any] | None = None
+        self._workers = workers
+        self._worker: Worker | None = None  # while it works for this run
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self.thread = threading.Thread(target=self._go, name=f"run {self.id}", daemon=True)
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing more to come; the thread of a cancelled run may still be compiling."""
+        """Whether there is nothing more to come."""
         return self.status not in ("compiling", "running")
 
     def cancel(self) -> None:
+        """End the run now, also while it is compiled."""
         self._stop.set()
         if not self.done:
             self.status = "cancelled"
+        with self._lock:
+            if self._worker is not None:
+                self._worker.end()
 
     def _go(self) -> None:
         try:
             self._solve()
-        except Cancelled:
-            self.status = "cancelled"
-        except InputError as error:
-            self.status = f"refused: {error}"
         except Exception as error:  # whatever it is, the page should say so and go on
             self.status = f"failed: {type(error).__name__}"
+        if self._stop.is_set():
+            self.status, self.result = "cancelled", None
 
     def _solve(self) -> None:
-        state = self.state
-        problem = state.problem()
-        _SHAPES.make_room((*problem.sizes(state.n), state.x, state.f, np.isinf(state.eta), is_strong(problem.knowledge, problem.prior.F)))
-        instance = sample(problem, state.n, seed=state.seed)
+        worker = self._workers.take(shape_of(self.state))
+        with self._lock:
+            self._worker = worker
+        ended = None
+        if not self._stop.is_set():
+            for said in worker.solve(self.state):
+                self._hear(said)
+                ended = said.get("ended", ended)
+        with self._lock:
+            self._worker = None
+        if ended is None:
+            worker.end()
+            self.status = "failed: the process that computed it ended"
+        else:
+            self._workers.give(worker)
+            self.status = ended
 
-        def watch(iteration: int, means: Pair[np.ndarray]) -> None:
-            if self._stop.is_set():
-                raise Cancelled
-            scored = score(means, instance.truth)
-            error = _errors(scored, state)
-            self.typical.append(float(np.median(scored.signals)))
-            self.errors.F.append(error.F)
-            self.errors.X.append(error.X)
-            self.iterations.append(iteration)
-            self.status = "running"
-
-        solution = solve_drawn(instance, problem, max_iterations=MOST_ITERATIONS, seed=state.seed, watch=watch)
-        if self._stop.is_set():
-            raise Cancelled
-        found = record(solution, instance.truth)
-        self.result = _result(found, solution.mean, instance.truth, state)
-        self.status = found.status
+    def _hear(self, said: dict[str, Any]) -> None:
+        if "errors" in said:
+            # Readers go by the iterations: errors first, so that there are never fewer of them.
+            F, X, typical = said["errors"]
+            self.typical.append(typical)
+            self.errors.F.append(F)
+            self.errors.X.append(X)
+            self.iterations.append(said["iteration"])
+            if not self._stop.is_set():
+                self.status = "running"
+        self.result = said.get("result")
 
     def seen(self) -> dict[str, Any]:
         """What the page is told."""
-        # Another thread appends: errors first, so that there are never fewer of them than of iterations.
         count = len(self.iterations)
         return {
             "id": self.id,
@@ -105,29 +104,10 @@ class Run:
         }
 
 
-def _errors(scored: Score, state: State) -> Pair[float]:
-    """Order and signs are free where nothing was known of F, scales always."""
-    return scored.mse_aligned if np.isinf(state.eta) else scored.mse_scaled
-
-
-def _result(found: Record, mean: Pair[Any], truth: Pair[Any], state: State) -> dict[str, Any]:
-    """Some entries of X against the truth, and the angle of every atom."""
-    fitted = align(mean, truth) if np.isinf(state.eta) else fit_scales(mean, truth.F)
-    shown = np.sort(np.random.default_rng(0).choice(truth.X.size, min(_SHOWN, truth.X.size), replace=False))
-    error = _errors(found.score, state)
-    return {
-        "true_X": _short(truth.X.ravel()[shown]),
-        "found_X": _short(fitted.X.ravel()[shown]),
-        "angle": _short(found.score.angle),
-        "recovered": found.score.atoms_recovered,
-        "threshold": ATOM_RECOVERED,
-        "mse_X": error.X,
-        "mse_F": error.F,
-    }
-
-
-def _short(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.4g}") for value in values]
+def shape_of(state: State) -> tuple[Any, ...]:
+    """What the programs of a run depend on."""
+    problem = state.problem()
+    return (*problem.sizes(state.n), state.x, state.f, np.isinf(state.eta), is_strong(problem.knowledge, problem.prior.F))
 
 
 class Runs:
@@ -136,6 +116,7 @@ class Runs:
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._lock = threading.Lock()
+        self.workers = Workers()
 
     def start(self, state: State) -> Run:
         """Begin a run, or say why not."""
@@ -148,7 +129,7 @@ class Runs:
         with self._lock:
             if sum(run.thread.is_alive() for run in self._runs.values()) >= MOST_RUNNING:
                 raise InputError(f"{MOST_RUNNING} runs are under way already: wait for one to end, or cancel it.")
-            run = Run(state)
+            run = Run(state, self.workers)
             self._runs[run.id] = run
             while len(self._runs) > MOST_KEPT:
                 self._runs.pop(next(id for id, old in self._runs.items() if not old.thread.is_alive()))

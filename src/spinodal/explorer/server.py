@@ -9,7 +9,7 @@ import threading
 import webbrowser
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from .security import LONGEST_REQUEST, is_loopback, protect
 
 _LARGEST_PORT = 65_535
@@ -82,8 +82,9 @@ def _bound(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(128)
-    except OSError as error:
-        raise InputError(f"host and port must be free to listen on, but {host}:{port} is not ({error.strerror or error}).") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no host can have
+        why = error.strerror or error if isinstance(error, OSError) else "it can't be the name of a computer"
+        raise InputError(f"host and port must be free to listen on, but port {port} of {shown(host)} is not ({why}).") from None
     return listening
 
 

@@ -41,16 +41,20 @@ def sweep_figure(dataset: xarray.Dataset, *, x: str = "rho", y: str = "pi", valu
     check_choice("value", value, tuple(str(name) for name in dataset.data_vars if name != "status"))
     if x == y:
         raise InputError(f"x and y must be different axes, but both are {x}.")
+    for name, given in (("x", x), ("y", y)):
+        if dataset[given].dtype.kind not in "fiu" or not np.isfinite(dataset[given].values).all():
+            raise InputError(f"{name} must be an axis of finite numbers to be drawn, but {given} was given, which has others.")
     others = [name for name in dataset[value].dims if name not in (x, y, _PANELS)]
     mean = dataset[value].mean(others)
-    panels = mean[_PANELS].values if _PANELS in mean.dims else [None]
+    panels = mean[_PANELS].values if _PANELS in mean.dims and _PANELS not in (x, y) else [None]
     figure, drawn = blank_figure(2.4 + 4.2 * len(panels), 4.6, 1, len(panels), sharey=True)
     theory = _transitions(dataset) if {x, y} == {"rho", "pi"} else None
     shades: dict[str, Any] = {"cmap": "cividis", "edgecolor": GREY, "zorder": 3, "s": 70}
     if value == "success":
         shades |= {"vmin": 0, "vmax": 1}
     else:
-        shades |= {"vmin": float(np.nanmin(mean)), "vmax": float(np.nanmax(mean))}
+        numbers = mean.values[np.isfinite(mean.values)]
+        shades |= {"vmin": float(numbers.min()), "vmax": float(numbers.max())} if numbers.size else {}
     for axis, eta in zip(drawn, panels, strict=True):
         here = (mean if eta is None else mean.sel({_PANELS: eta})).transpose(x, y)
         right, up = np.meshgrid(here[x].values, here[y].values, indexing="ij")
@@ -68,7 +72,8 @@ def sweep_figure(dataset: xarray.Dataset, *, x: str = "rho", y: str = "pi", valu
             axis.set_yticks(here.pi.values, [f"{tick:.3g}" for tick in here.pi.values])
             axis.minorticks_off()
         margin = 1.15 if axis.get_yscale() == "log" else 1.05
-        axis.set_ylim(up.min() / margin, up.max() * margin)
+        if up.min() > 0:
+            axis.set_ylim(up.min() / margin, up.max() * margin)
         axis.title.set_fontsize(10)
     drawn[0].set_ylabel(_LABELS.get(y, y))
     figure.colorbar(points, ax=list(drawn), label=_LABELS.get(value, value))

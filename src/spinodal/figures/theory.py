@@ -62,13 +62,19 @@ def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = Non
         axis.plot(rho, _finite(here.pi_spinodal, top), color=colour, ls=":", lw=2, label=rf"$\pi^s$, {eta_label(eta)}")
         if not noiseless:
             axis.plot(rho, _finite(here.pi_bayes, top), color=colour, ls="--", lw=1, label=rf"$\pi_B$, {eta_label(eta)}")
-    axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", ylim=(0, top), xlim=(rho.min(), rho.max()))
+    axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", ylim=(0, top), xlim=_ends(rho))
     noise = "0" if noiseless else f"{dataset.attrs['noise_variance']:g}"
     shaded = eta_label(float(worst.eta)).split(" (")[0]
     axis.set_title(rf"$\alpha = {dataset.attrs['alpha']:g}$, $\Delta = {noise}$; regions shaded for {shaded}", fontsize=10)
     axis.legend(fontsize=7, loc="upper left", framealpha=0.9)
     _caption(figure)
     return figure
+
+
+def _ends(values: np.ndarray) -> tuple[float, float] | None:
+    """The ends of an axis from its first value to its last; None, for Matplotlib to choose, if there is one value only."""
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if low < high else None
 
 
 def _finite(values: Any, top: float) -> np.ndarray:
@@ -95,9 +101,7 @@ def error_curves_figure(dataset: xarray.Dataset) -> Figure:
                 # Zero errors leave a logarithmic axis at the bottom.
                 values = np.maximum(here[f"{branch}_mse_{factor}"].values, lowest / 10)
                 axis.semilogy(here.pi, values, color=colour, label=f"{name}, {eta_label(eta)}", **style)
-        axis.set(
-            xlabel=r"signals per entry $\pi = P/N$", ylabel=f"mean squared error of the {what}", xlim=(dataset.pi.min(), dataset.pi.max())
-        )
+        axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel=f"mean squared error of the {what}", xlim=_ends(dataset.pi.values))
         axis.set_ylim(bottom=lowest / 2)
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=7, loc="outside right center")
     figure.suptitle(rf"$\alpha = {dataset.attrs['alpha']:g}$, $\Delta = {dataset.attrs['noise_variance']:g}$", fontsize=10)

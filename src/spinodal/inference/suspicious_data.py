@@ -115,7 +115,8 @@ def _index(table: Table) -> Iterator[str]:
         if not seen.all():
             continue
         counts = line.size >= _SHORTEST_INDEX and line[0] in (0, 1) and np.array_equal(line, line[0] + np.arange(line.size))
-        if counts or (line.size >= _SHORTEST_ORDER and np.mean(_ordered(Y[1:])) < _OTHERS_ORDERED and _ordered(line[None])[0]):
+        alone = line.size >= _SHORTEST_ORDER and len(Y) > 1 and np.mean(_ordered(Y[1:])) < _OTHERS_ORDERED
+        if counts or (alone and _ordered(line[None])[0]):
             yield "the " + words.format(", ".join(f"{value:.10g}" for value in line[:3]) + ", ...", _OF_TABLES)
 
 

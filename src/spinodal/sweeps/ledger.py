@@ -14,7 +14,7 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,7 @@ _TABLES = {
     "batches": "batch INTEGER PRIMARY KEY, run INTEGER NOT NULL, finished REAL NOT NULL, seconds REAL NOT NULL, machine TEXT NOT NULL",
     "points": f"id TEXT NOT NULL, batch INTEGER NOT NULL, status TEXT NOT NULL, error TEXT, {_COLUMNS}",
 }
+_TYPES = {name: columns.split(", ") for name, columns in _TABLES.items()}
 _SCHEMA = [f"CREATE TABLE {name} ({columns}, checksum TEXT NOT NULL)" for name, columns in _TABLES.items()]
 # What a ledger says about itself.
 _ABOUT = ("spec", "name", "digest", "version")
@@ -107,7 +108,7 @@ class Ledger:
             cursor = self._connection.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid")
             names = [column[0] for column in cursor.description[1:-1]]
             for place, *values, checksum in cursor:
-                kind = sound if checksum == _checksum(table, values) else damaged
+                kind = sound if checksum == _checksum(table, values) and _fits(table, values) else damaged
                 kind[place] = dict(zip(names, values, strict=True))
         return Rows(sound, damaged)
 
@@ -133,6 +134,23 @@ def _checksum(table: str, values: Sequence[Any]) -> str:
     return hashlib.sha256(repr((table, *values)).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
+def _fits(table: str, values: Sequence[Any]) -> bool:
+    """Whether values are of the types that the table says: SQLite keeps what it is given, and anyone can write a checksum."""
+    return all(_is_of(type, value) for type, value in zip(_TYPES[table], values, strict=True))
+
+
+def _is_of(type: str, value: Any) -> bool:
+    if value is None:
+        return "NOT NULL" not in type and "PRIMARY KEY" not in type
+    if not isinstance(value, str):
+        return isinstance(value, float if "REAL" in type else int if "INTEGER" in type else str)
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # bytes that are no text
+        return False
+    return "TEXT" in type
+
+
 def _lenient(text: bytes) -> str:
     """Text that is no longer UTF-8 is read nevertheless: its checksum tells."""
     return text.decode("utf-8", "surrogateescape")
@@ -144,16 +162,19 @@ def create(directory: Path, about: dict[str, str]) -> Ledger:
     fresh = directory / f".{LEDGER}.new"
     fresh.unlink(missing_ok=True)
     with _explained(path):
-        connection = sqlite3.connect(fresh, isolation_level=None)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.executescript(
-            f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_LAYOUT}; BEGIN; {'; '.join(_SCHEMA)}; COMMIT;",
-        )
-        connection.execute("BEGIN")
-        _insert(connection, "about", sorted(about.items()))
-        connection.execute("COMMIT")
-        connection.close()
-        fresh.replace(path)
+        try:
+            with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.executescript(
+                    f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {_LAYOUT}; BEGIN; {'; '.join(_SCHEMA)}; COMMIT;",
+                )
+                connection.execute("BEGIN")
+                _insert(connection, "about", sorted(about.items()))
+                connection.execute("COMMIT")
+            fresh.replace(path)
+        finally:  # SQLite's journal is beside it where the disk was full
+            for left in (fresh, fresh.with_name(f"{fresh.name}-journal")):
+                left.unlink(missing_ok=True)
     return open_ledger(directory)
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -23,7 +23,7 @@ from ...errors import InputError, check_path, check_room
 from ...model.model import Model
 from ...pair import Pair
 from ..loop import Run
-from ..search.search import Place
+from ..search.search import STAGES, Place
 from ..solution import Solution, Status, Trace, without_signals
 from ..solvers.base import Solver
 from .machine import OneDevice
@@ -81,10 +81,15 @@ class Ended(NamedTuple):
         return arrays | {"trace": np.stack(found.trace), "sound": self.sound, "instances": np.array(self.instances)}
 
     @classmethod
-    def unpacked(cls, arrays: dict[str, np.ndarray], like: Model) -> Ended:
-        """From those arrays, and a model of the same kind."""
+    def unpacked(cls, arrays: dict[str, np.ndarray], like: Model, sizes: Sequence[int]) -> Ended:
+        """From those arrays, and a model of the same kind. `sizes` are the number of instances, M, N and P."""
         sound = arrays["sound"]
+        _check_ended(arrays, sizes)
         leaves = [arrays[name] for name in sorted(arrays) if name.startswith("model_")]
+        if [leaf.shape for leaf in leaves] != [(len(sound), *np.shape(each)) for each in jax.tree.leaves(like)]:
+            raise ValueError("the end of a run has another model")
+        if not all(leaf.dtype.kind in "fiub" for leaf in leaves):
+            raise ValueError("the model at the end of a run is not made of numbers")
         columns = [leaf.tolist() if leaf.ndim == 1 else list(leaf) for leaf in leaves]
         models = [jax.tree.unflatten(jax.tree.structure(like), [column[k] for column in columns]) for k in range(len(sound))]
         status, reason = np.empty(len(sound), object), np.empty(len(sound), object)
@@ -121,8 +126,8 @@ class Checkpoint:
         if self._file is not None and not self._file.ours:
             raise InputError(f"checkpoint must be of the same data, model and options, but {str(path)!r} is of others; delete it.")
 
-    def past(self, like: Model) -> Ended | None:
-        """The next group of runs, if the file has its end."""
+    def past(self, like: Model, sizes: Sequence[int]) -> Ended | None:
+        """The next group of runs, if the file has its end. `sizes` are the number of instances, M, N and P."""
         number = len(self._groups)
         ended = self._file is not None and number < self._file.about["groups"]
         if not ended:
@@ -131,7 +136,7 @@ class Checkpoint:
         name = f"ended_{number:04d}_"
         arrays = {key.removeprefix(name): value for key, value in self._file.arrays.items() if key.startswith(name)}
         with self._believed():
-            group = Ended.unpacked(arrays, like)
+            group = Ended.unpacked(arrays, like, sizes)
         self.finish(group)
         return group
 
@@ -187,7 +192,7 @@ class Checkpoint:
             check_room("checkpoint", 2 * size, f"{str(self.path)!r}")
             found = stored_arrays(file, size)
             about = json.loads(str(found.pop("about")))
-            if not isinstance(about["groups"], int) or not {"stage", "repair"} <= about.keys():
+            if not isinstance(about["groups"], int) or not isinstance(about["repair"], int) or about["stage"] not in STAGES:
                 raise ValueError("it does not say how far it is")
             made = (about["layout"], about["made_for"])
             arrays = {name: found[name] for name in sorted(found)}
@@ -204,8 +209,11 @@ class Checkpoint:
             why = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"checkpoint must be a file that a solve wrote, but {str(self.path)!r} is not ({why}).") from None
 
-    def load(self, inspect: Any, start: Run, placement: OneDevice, solver: Solver) -> tuple[Place, Any, Run, list[Any]]:
-        """Where the group of runs stood, how far it may go at present, the run, and the traces. `start` is a run of the same shape."""
+    def load(self, inspect: Any, start: Run, most: int, placement: OneDevice, solver: Solver) -> tuple[Place, Any, Run, list[Any]]:
+        """Where the group of runs stood, how far it may go at present, the run, and the traces.
+
+        `start` is a run of the same shape; runs have at most `most` iterations.
+        """
         assert self._file is not None
         about, goal = self._file.about, self._file.goal
         leaves, traces = ([self._file.arrays[name] for name in self._file.arrays if name.startswith(kind)] for kind in ("leaf_", "trace_"))
@@ -215,18 +223,58 @@ class Checkpoint:
         like = (start, (start, verdict) if place.stage == "repair" else verdict)
         with self._believed():
             run, kept = jax.tree.unflatten(jax.tree.structure(like), _fitting(leaves, like))
+            parts = _traces(traces)
+            _check_counts(run, goal, parts, most)
         if place.stage == "repair":
             kept = placement.run(kept[0], solver.divided(start.state)), placement.everywhere(kept[1])
         elif kept is not None:
             kept = placement.everywhere(kept)
-        each = len(Trace._fields) + 2
-        parts = [(traces[k], traces[k + 1], Trace(*traces[k + 2 : k + each])) for k in range(0, len(traces), each)]
         return place._replace(kept=kept), goal, placement.run(jax.tree.map(jax.numpy.asarray, run), solver.divided(start.state)), parts
 
 
 def _fitting(leaves: list[np.ndarray], like: Any) -> list[np.ndarray]:
-    """The arrays, refused unless they are as many as those of `like`, and of the same shapes."""
-    expected = [np.shape(leaf) for leaf in jax.tree.leaves(like)]
-    if [leaf.shape for leaf in leaves] != expected:
-        raise ValueError("its arrays have other shapes")
+    """The arrays, refused unless they are as many as those of `like`, and of the same shapes and types."""
+    expected = [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(like)]
+    if [(leaf.shape, leaf.dtype) for leaf in leaves] != expected:
+        raise ValueError("its arrays have other shapes or types")
     return leaves
+
+
+def _traces(arrays: list[np.ndarray]) -> list[Any]:
+    """The parts of the traces: where each begins and ends in every run, and the values between."""
+    each = len(Trace._fields) + 2
+    if len(arrays) % each:
+        raise ValueError("a trace is not whole")
+    return [(arrays[k], arrays[k + 1], Trace(*arrays[k + 2 : k + each])) for k in range(0, len(arrays), each)]
+
+
+def _check_counts(run: Run, goal: np.ndarray, parts: list[Any], most: int) -> None:
+    """Refuse numbers of iterations that no solve has, and traces that do not go with them."""
+    size = np.shape(run.iteration)
+    in_order = [(run.begun, run.iteration), *((begun, end) for begun, end, _ in parts)]
+    counts = [goal, run.history.age, *(each for pair in in_order for each in pair)]
+    if any(np.shape(each) != size or np.asarray(each).dtype.kind not in "iu" or np.any((each < 0) | (each > most)) for each in counts):
+        raise ValueError("its numbers of iterations are not those of this solve")
+    if any(np.any(begun > end) for begun, end in in_order):
+        raise ValueError("a part of it ends before it begins")
+    for begun, end, trace in parts:
+        if any(values.shape != (*size, int(np.max(end - begun))) or values.dtype.kind != "f" for values in trace):
+            raise ValueError("a trace is not as long as it says")
+
+
+def _check_ended(arrays: dict[str, np.ndarray], sizes: Sequence[int]) -> None:
+    """Refuse the end of a group of runs unless its arrays are of the shapes and types that one has."""
+    count, M, N, P = sizes
+    width = len(arrays["sound"])
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("sound", "instances", *_ARRAYS, *_WORDS), (width,))
+    shapes |= {f"{kind}_F": (width, M, N) for kind in ("mean", "variance")}
+    # Of X only what may still be wanted was kept.
+    shapes |= {f"{kind}_X": (width, N, P) if arrays["mean_X"].size else (width, 0, 0) for kind in ("mean", "variance")}
+    kinds = {"sound": "b", "instances": "iu", "iterations": "iu", **dict.fromkeys(_WORDS, "U")}
+    if any(arrays[name].shape != shape or arrays[name].dtype.kind not in kinds.get(name, "f") for name, shape in shapes.items()):
+        raise ValueError("the end of a run has arrays of other shapes or types")
+    instances, iterations, trace = (arrays[name] for name in ("instances", "iterations", "trace"))
+    if trace.ndim != 3 or trace.shape[:2] != (len(Trace._fields), width) or trace.dtype.kind != "f":
+        raise ValueError("the trace of a run has another shape or type")
+    if np.any((instances < 0) | (instances >= count)) or np.any((iterations < 0) | (iterations > trace.shape[2])):
+        raise ValueError("the end of a run has other numbers of instances or iterations")

@@ -124,7 +124,7 @@ def solve_group(
         return batch.completed(placement.fetched(batch.inspect_batch(plan, observed, model, run)))
 
     if saved is not None and saved.goes_on:
-        place, goal_left, run, recorder.parts = saved.load(inspect, run, placement, plan.solver)
+        place, goal_left, run, recorder.parts = saved.load(inspect, run, wishes.max_iterations, placement, plan.solver)
 
     def go(run: Run, allowed: Any, looser: float | None, place: Place) -> Run:
         """Up to `allowed` more iterations for every instance."""

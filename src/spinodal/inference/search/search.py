@@ -86,6 +86,10 @@ class Search:
 ALONE = Search(anneal=0, repair=False, vote=False)
 
 
+# What a search goes through: the first run, its repairs, the best run until it has settled, and that with its atoms in the order of F'.
+STAGES = ("first", "repair", "settle", "order")
+
+
 class Place(NamedTuple):
     """Where a search stands while a run goes on: the stage, the number of the repair, and what is kept meanwhile.
 
