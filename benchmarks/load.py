@@ -85,9 +85,8 @@ def runs_of_many_shapes(port: int, process: int) -> None:
         memory.append(sum(each.memory_info().rss for each in (server, *server.children(recursive=True))))
     took, codes = zip(*seen, strict=True)
     print(f"{len(memory)} runs of different shapes, {len(seen)} answers meanwhile: slowest {max(took):.2f} s, codes {sorted(set(codes))};")
-    print(
-        f"memory of the server and its workers from {min(memory) / 1e6:.0f} to {max(memory) / 1e6:.0f} MB, {memory[-1] / 1e6:.0f} at the end"
-    )
+    least, most, end = (value / 1e6 for value in (min(memory), max(memory), memory[-1]))
+    print(f"memory of the server and its workers from {least:.0f} to {most:.0f} MB, {end:.0f} at the end")
 
 
 def main() -> None:

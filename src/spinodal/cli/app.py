@@ -23,6 +23,14 @@ Density = Annotated[str, typer.Option("--density", "--rho", metavar="R", help="D
 Eta = Annotated[str, typer.Option(metavar="E", help="Error of the matrix: 0 (known) to inf (dictionary learning).")]
 Etas = Annotated[str, typer.Option(metavar="E1,E2,..", help="Errors of the matrix, separated by commas; inf is dictionary learning.")]
 NoiseVariance = Annotated[str, typer.Option("--noise-variance", "--delta", metavar="D", help="Noise variance.")]
+ChannelName = Annotated[
+    str | None,
+    typer.Option(
+        "--channel",
+        metavar="NAME[:key=value,..]",
+        help="How Y comes from F X: outliers, student, clipped, quantized, one-bit, binary or poisson, in place of Gaussian noise.",
+    ),
+]
 Observed = Annotated[str, typer.Option(metavar="FRACTION", help="Fraction of the entries of Y that are observed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 OutDir = Annotated[str, typer.Option(metavar="DIR", help="Directory for the figures and data.")]
@@ -67,12 +75,15 @@ def theory(
     eta: Eta = "inf",
     noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
+    channel: ChannelName = None,
     json: AsJson = False,
 ) -> None:
     """What can be learned at one point: phase, transitions, Bayes-optimal and AMP errors, all fixed points."""
     from . import theory_commands
 
-    theory_commands.theory(alpha=alpha, pi=pi, density=density, eta=eta, noise_variance=noise_variance, observed=observed, as_json=json)
+    theory_commands.theory(
+        alpha=alpha, pi=pi, density=density, eta=eta, noise_variance=noise_variance, observed=observed, channel=channel, as_json=json
+    )
 
 
 @app.command()
@@ -120,6 +131,7 @@ def sample(
     eta: Eta = "inf",
     noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
+    channel: ChannelName = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed; the same seed gives the same instance.")] = 0,
     json: AsJson = False,
 ) -> None:
@@ -134,6 +146,7 @@ def sample(
         eta=eta,
         noise_variance=noise_variance,
         observed=observed,
+        channel=channel,
         seed=seed,
         out=out,
         as_json=json,
@@ -161,6 +174,7 @@ def solve(
         str | None, typer.Option("--noise-variance", "--delta", metavar="D", help=f"Noise variance. {_LEARNED}")
     ] = None,
     eta: Annotated[str | None, typer.Option(metavar="E", help=f"Error of F_prime. {_LEARNED}")] = None,
+    channel: ChannelName = None,
     f_prime: Annotated[str | None, typer.Option(metavar="FILE", help="F_prime (M x N) in a file of its own.")] = None,
     method: Annotated[str, typer.Option(metavar="NAME", help="amp, relaxed-bp, mu-amp, big-amp or lasso.")] = "amp",
     array: Annotated[str | None, typer.Option(metavar="NAME", help="The array to take for Y, where none has that name.")] = None,
@@ -200,6 +214,7 @@ def solve(
         out=out,
         n_atoms=n_atoms,
         given={"density": density, "noise_variance": noise_variance, "eta": eta},
+        channel=channel,
         f_prime=f_prime,
         method=method,
         array=array,

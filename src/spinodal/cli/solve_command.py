@@ -18,6 +18,7 @@ from ..inference.solution import Solution
 from ..io import Measurements, read_measurements
 from ..io.read import TEXT, kind_of
 from ..io.write import named_file, save_solution
+from ..model.channels import named_channel
 from ..report import solution as words
 from . import output
 from .parsing import counts, number
@@ -38,6 +39,7 @@ def solve(
     method: str,
     array: str | None,
     transpose: bool,
+    channel: str | None,
     layout: dict[str, Any],
     report: str | None,
     atom_shape: tuple[int, int] | None,
@@ -56,6 +58,9 @@ def solve(
         measured = _measured(file, f_prime, array, transpose, layout)
         told: dict[str, Any] = {name: _number_or_auto(name, text, measured) for name, text in given.items()}
         told["n_atoms"] = measured.parameters.get("n_atoms") if sizes is None else sizes[0] if len(sizes) == 1 else sizes
+        told["channel"] = None if channel is None else named_channel(channel)
+        if channel is not None and given["noise_variance"] is None:
+            told["noise_variance"] = None  # the file's, if it has one, is of another channel
         told["solver"] = None if method == "amp" else inference.METHODS[method]()
         told["dtype"] = np.float32 if float32 else np.float64
         # Everything is refused before an iteration is run, and nothing is made before there is something to write.

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import check, check_count, check_nonnegative, check_positive
+from ..errors import InputError, check, check_count, check_nonnegative, check_positive
 from ..io.write import named_file, plain, whole_file, writable_directory
+from ..model.channels import GaussianNoise, named_channel
 from ..model.model import Problem
 from ..model.sampling import sample as draw
 from ..report.phases import recovered_in_words
@@ -21,12 +22,12 @@ from .parsing import grid, number, numbers
 _MOST_POINTS = 20_000
 
 
-def problem_from(*, alpha: str, pi: str, density: str, eta: str, noise_variance: str, observed: str) -> Problem:
-    """The paper's problem from the words of the command line."""
+def problem_from(*, alpha: str, pi: str, density: str, eta: str, noise_variance: str, observed: str, channel: str | None = None) -> Problem:
+    """The paper's problem from the words of the command line, perhaps with another channel than Gaussian noise."""
     rho, noise = number("density", density), number("noise_variance", noise_variance)
     _check_density(rho)
     check_nonnegative("noise_variance", noise)
-    return Problem.sparse(
+    problem = Problem.sparse(
         alpha=number("alpha", alpha),
         pi=number("pi", pi),
         rho=rho,
@@ -34,6 +35,11 @@ def problem_from(*, alpha: str, pi: str, density: str, eta: str, noise_variance:
         noise_variance=noise,
         observed_fraction=number("observed", observed),
     )
+    if channel is None:
+        return problem
+    if noise != 0:
+        raise InputError(f"noise_variance must be left out where a channel is named, which has its own, but {noise_variance} was given.")
+    return problem.replace(channel=named_channel(channel))
 
 
 def _check_density(rho: float | list[float]) -> None:
@@ -41,19 +47,20 @@ def _check_density(rho: float | list[float]) -> None:
     check("density", rho, LEAST, 1.0, high_open=True)
 
 
-def parameters(problem: Problem) -> dict[str, float]:
+def parameters(problem: Problem) -> dict[str, Any]:
     """A sparse problem's parameters by their names on the command line."""
+    gaussian = isinstance(problem.channel, GaussianNoise)
     return {
         "alpha": float(problem.alpha),
         "pi": float(problem.pi),
         "density": float(problem.prior.X.rho),  # type: ignore[attr-defined]
         "eta": float(problem.eta),
-        "noise_variance": float(problem.noise_variance),
+        **({"noise_variance": float(problem.noise_variance)} if gaussian else {"channel": repr(problem.channel)}),
         "observed": float(problem.observed_fraction),
     }
 
 
-def theory(*, as_json: bool, **words: str) -> None:
+def theory(*, as_json: bool, **words: Any) -> None:
     problem = problem_from(**words)
     outcome = outcomes([problem])[0]
     trajectory = state_evolution(problem)
@@ -75,7 +82,7 @@ def theory(*, as_json: bool, **words: str) -> None:
         output.print_json(result)
         return
     shown = output.shown
-    words_of = ", ".join(f"{name} = {shown(value)}" for name, value in parameters(problem).items())
+    words_of = ", ".join(f"{name} = {value if isinstance(value, str) else shown(value)}" for name, value in parameters(problem).items())
     verdict = f"phase: {outcome.phase};  pi* = {shown(result['pi_star'])},  spinodal = {shown(result['pi_spinodal'])}"
     share = f"AMP recovers {recovered_in_words(outcome.amp)};  at best {recovered_in_words(outcome.bayes)}"
     output.table(
@@ -127,7 +134,7 @@ def curve(*, alpha: str, density: str, pi: str, eta: str, noise_variance: str, o
     output.report_files(paths + output.save_dataset(dataset, directory, "curve"), as_json)
 
 
-def sample_file(*, n: int, seed: int, out: str, as_json: bool, **words: str) -> None:
+def sample_file(*, n: int, seed: int, out: str, as_json: bool, **words: Any) -> None:
     problem = problem_from(**words)
     check_count("n", n)
     check_count("seed", seed, 0)

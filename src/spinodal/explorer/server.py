@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import socket
 import sys
 import threading
@@ -19,10 +21,12 @@ _THREADS = 8
 _CONNECTIONS, _SILENCE, _LOOKS = 500, 30, 5
 # Headers of a browser are a few hundred bytes.
 _LONGEST_HEADERS = 16 * 1024
+# The exit code after Ctrl-C.
+INTERRUPTED = 130
 
 
 class Server:
-    """A page on a port. `serve_forever` returns when it is interrupted or closed."""
+    """A page on a port. `serve_forever` returns when it is closed."""
 
     def __init__(self, serving: Any, host: str, port: int) -> None:
         self._serving, self.host, self.port = serving, host, port
@@ -102,13 +106,16 @@ def explore(host: str, port: int, open_browser: bool) -> None:
         print(
             f"spinodal: warning: {host} can be reached from other computers; anyone there can use this page and its runs.", file=sys.stderr
         )
-    print(f"The explorer is at {address} (Ctrl-C ends it).", flush=True)
     from .preview import warm_up
 
-    threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
-    if open_browser:
-        webbrowser.open(address)
+    # Not by the usual way out, which waits for threads that compile. Workers end with their server.
+    before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     try:
+        print(f"The explorer is at {address} (Ctrl-C ends it).", flush=True)
+        threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
+        if open_browser:
+            webbrowser.open(address)
         server.serve_forever()
     finally:
         server.server_close()
+        signal.signal(signal.SIGINT, before)

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from ..errors import InputError, check, check_choice, check_count, check_seed
+from ..model.channels import Channel
 from ..model.model import Model
 from ..model.sampling import Observed
 from ..pair import Pair
@@ -45,6 +46,7 @@ def solve(
     density: float | str | None = None,
     noise_variance: float | str | None = None,
     eta: float | str | None = None,
+    channel: Channel | None = None,
     learn: Sequence[str] | None = None,
     search: Search | None = None,
     runs: int | None = None,
@@ -76,11 +78,13 @@ def solve(
         density: without a model, the share of nonzeros in X, if you know it; "auto" (or nothing) learns it.
         noise_variance: without a model, the variance of the noise, likewise.
         eta: without a model, the error of F_prime, likewise.
+        channel: without a model, how Y comes from F X/sqrt(N), if not by Gaussian noise: `Clipped(-1.0, 1.0)`, `Poisson(3.0)`, ... Its
+            parameters are taken as they are.
         learn: with a model, names of the parameters to learn: "noise_variance", "density", "slab_mean", "slab_variance", "eta".
         search: what surrounds the solver; `Search()` for AMP.
         runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote,
             and other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
-        max_iterations: when to give up a run, at most a million. Where runs vote, all together may take five times as many.
+        max_iterations: when to give up a run, at most a million. Where runs vote, all together may take sixty times as many.
         tolerance: how little the level may change when the iterations are called settled.
         seed: of what is random; for a batch, perhaps one for each.
         dtype: float64 or float32.
@@ -112,7 +116,8 @@ def solve(
     begun = time.perf_counter()
     observed, names = checks.as_observed(Y, F_prime, mask)
     observed, row_means = checks.centred(observed, center)
-    models, learn = _models(observed, model, density, noise_variance, eta, learn)
+    models, learn = _models(observed, model, density, noise_variance, eta, channel, learn)
+    checks.check_outcomes(observed, models)
     if row_means is not None:
         checks.check_center(models, learn)
     if n_atoms is not None and np.ndim(n_atoms) == 1:
@@ -190,12 +195,14 @@ def solve(
     return replace(solution, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
 
 
-def _models(observed: Observed, model: Any, density: Any, noise_variance: Any, eta: Any, learn: Any) -> tuple[list[Model], tuple[str, ...]]:
+def _models(
+    observed: Observed, model: Any, density: Any, noise_variance: Any, eta: Any, channel: Any, learn: Any
+) -> tuple[list[Model], tuple[str, ...]]:
     """The models, one or one for each instance, and what is to be learned."""
     if model is None:
-        guess, unknown = automatic(observed, density=density, noise_variance=noise_variance, eta=eta)
+        guess, unknown = automatic(observed, density=density, noise_variance=noise_variance, eta=eta, channel=channel)
         return [guess], unknown if learn is None else _names(learn, guess)
-    for name, given in (("density", density), ("noise_variance", noise_variance), ("eta", eta)):
+    for name, given in (("density", density), ("noise_variance", noise_variance), ("eta", eta), ("channel", channel)):
         if given is not None:
             raise InputError(f"{name} must be left out where a model says it; use model.replace to change it.")
     models: list[Model] = list(model) if isinstance(model, (list, tuple)) else [model]

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 
 from ..errors import InputError, check_count
-from ..model.channels import Channel
 from ..model.knowledge import Knowledge, Known
 from ..model.model import Model
 from ..model.sampling import Observed
@@ -81,8 +80,16 @@ def check_center(models: Sequence[Model], learn: Sequence[str]) -> None:
     for model in models:
         if model.prior.X.moments().mean != 0 or "slab_mean" in learn:
             raise InputError("center must be left out where the prior of X has a mean or learns one, but center=True was given.")
-        if type(model.channel).predicted is not Channel.predicted:  # the mean of y is not z, so an offset of y is none of z
+        if not model.channel.shows_units:  # the mean of y is not z, so an offset of y is none of z
             raise InputError(f"center must be left out with {model.channel!r}, which does not add noise to F X, but center=True was given.")
+
+
+def check_outcomes(observed: Observed, models: Sequence[Model]) -> None:
+    """Refuse data that a channel can't have put out."""
+    seen = observed.Y if observed.mask is None else observed.Y[np.asarray(observed.mask, bool)]
+    for channel in {id(model.channel): model.channel for model in models}.values():
+        if fault := channel.fault_of(seen):
+            raise InputError(f"Y {fault}, {channel!r}, but it holds other values.")
 
 
 def check_knowledge(observed: Observed, knowledge: Knowledge) -> tuple[Observed, Knowledge]:

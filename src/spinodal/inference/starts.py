@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, check, check_nonnegative
-from ..model.channels import GaussianNoise
+from ..model.channels import Channel, GaussianNoise
 from ..model.knowledge import knowledge_of
 from ..model.model import Model
 from ..model.priors import GaussBernoulli, Gaussian
@@ -20,11 +20,13 @@ AUTO = "auto"
 _DENSITY, _NOISE_SHARE, _WITH_HINT, _ETA = 0.1, 0.3, 0.01, 0.1
 
 
-def automatic(observed: Observed, *, density: Any = None, noise_variance: Any = None, eta: Any = None) -> tuple[Model, tuple[str, ...]]:
+def automatic(
+    observed: Observed, *, density: Any = None, noise_variance: Any = None, eta: Any = None, channel: Channel | None = None
+) -> tuple[Model, tuple[str, ...]]:
     """A sparse model for these data, and the names of the parameters to learn: those that are "auto" or None.
 
-    Where the density is learned the units of the data are anybody's guess too, so the variance of the slab is learned with it. Without F'
-    there is only dictionary learning.
+    Where the density is learned the units of the data are anybody's guess too, so the variance of the slab is learned with it, unless a
+    channel hides the units. A channel that is given is taken as it is. Without F' there is only dictionary learning.
     """
     seen = observed.Y if observed.mask is None else observed.Y[observed.mask]
     power = max(float(np.mean(np.square(seen))), float(np.finfo(float).tiny))
@@ -39,12 +41,19 @@ def automatic(observed: Observed, *, density: Any = None, noise_variance: Any = 
         return float(given)
 
     share = _NOISE_SHARE if observed.F_prime is None else _WITH_HINT
-    noise = value("noise_variance", noise_variance, share * power)
+    if channel is not None:
+        if not isinstance(channel, Channel):
+            raise InputError(f"channel must be a spinodal.Channel, such as Clipped(-1.0, 1.0), but {channel!r} was given.")
+        if noise_variance is not None:
+            raise InputError("noise_variance must be left out where a channel is given, which says it.")
+        noise = min(float(getattr(channel, "variance", 0.0)), power)
+    else:
+        noise = value("noise_variance", noise_variance, share * power)
     rho = value("density", density, _DENSITY)
     check_nonnegative("noise_variance", noise)
     check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
     slab = 1.0
-    if "density" in learn:
+    if "density" in learn and (channel is None or channel.shows_units):
         slab = max(power - noise, _WITH_HINT * power) / rho
         learn.append("slab_variance")
     if observed.F_prime is None:
@@ -53,4 +62,4 @@ def automatic(observed: Observed, *, density: Any = None, noise_variance: Any = 
         error = np.inf
     else:
         error = value("eta", eta, _ETA)
-    return Model(Pair(F=Gaussian(), X=GaussBernoulli(rho, 0.0, slab)), GaussianNoise(noise), knowledge_of(error)), tuple(learn)
+    return Model(Pair(F=Gaussian(), X=GaussBernoulli(rho, 0.0, slab)), channel or GaussianNoise(noise), knowledge_of(error)), tuple(learn)

@@ -211,7 +211,7 @@ def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
     if levels:
         yield (
             f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(dict.fromkeys(levels))}), "
-            "so the data look clipped; mark these entries as missing (NaN)"
+            "so the data look clipped; say so with channel=Clipped(low, high), or mark these entries as missing (NaN)"
         )
 
 
@@ -286,7 +286,7 @@ def outliers_in_words(out: np.ndarray, entries: int) -> str:
     what = "entry is an outlier" if count == 1 else "entries are outliers"
     return (
         f"{count} {what} ({100 * count / entries:.2g}% of all), far beyond the other entries of the same signal; "
-        "check, and mark what is wrong as missing (NaN)"
+        "check, and mark what is wrong as missing (NaN), or say channel=Outliers(...)"
     )
 
 

@@ -76,14 +76,14 @@ class Model:
 
     @property
     def noise_variance(self) -> Any:
-        """The variance of the noise; None for a channel that has no such number.
+        """The variance of Gaussian noise; None for any other channel.
 
         Examples:
             >>> import spinodal as sp
             >>> sp.Model.sparse(rho=0.2, noise_variance=1e-6).noise_variance
             1e-06
         """
-        return getattr(self.channel, "variance", None)
+        return self.channel.variance if isinstance(self.channel, GaussianNoise) else None
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed; `eta` is short for the knowledge that goes with it.

@@ -188,9 +188,9 @@ def fit_in_words(solution: Solution) -> str:
 
 
 def predicted(solution: Solution) -> Outcome | None:
-    """What the theory says of data like these; None if the run can't be trusted, since it would rest on wrong parameters, or if the theory
-    does not cover the channel."""
-    if not status(solution).trusted or solution.model is None or solution.model.noise_variance is None:
+    """What the theory says of data like these; None if the run can't be trusted, since it would rest on wrong parameters, or if its
+    parameters are beyond those that the theory is computed for."""
+    if not status(solution).trusted or solution.model is None:
         return None
     from ..theory import outcomes
 

@@ -6,6 +6,7 @@ from .binary import Binary
 from .clipped import Clipped
 from .counts import Poisson
 from .gaussian import GaussianNoise
+from .named import named_channel
 from .outcomes import Outcomes
 from .outliers import Outliers
 from .quantized import OneBit, Quantized
@@ -25,4 +26,5 @@ __all__ = [
     "Poisson",
     "Quantized",
     "StudentNoise",
+    "named_channel",
 ]

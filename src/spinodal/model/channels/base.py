@@ -54,6 +54,11 @@ class Channel(Parametric):
     # Whether y - z does not depend on z, so that the theory's averages are the same at every w.
     additive = False
 
+    @property
+    def shows_units(self) -> bool:
+        """Whether y is z up to noise, so that the size of Y tells that of z."""
+        return type(self).predicted is Channel.predicted
+
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         """log of the integral of p(y | z) N(z; w, V) over z, elementwise.
 

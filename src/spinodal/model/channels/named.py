@@ -1,0 +1,61 @@
+"""Channels by name, as on the command line: NAME or NAME:key=value,key=value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+
+from ...errors import InputError, check_choice, shown
+from .base import Channel
+from .binary import Binary
+from .clipped import Clipped
+from .counts import Poisson
+from .gaussian import GaussianNoise
+from .outliers import Outliers
+from .quantized import OneBit, Quantized
+from .student import StudentNoise
+
+
+def _uniform(bits: float = 2.0, reach: float = 1.0, variance: float = 0.0) -> Quantized:
+    return Quantized.uniform(bits=int(bits) if bits == int(bits) else bits, reach=reach, variance=variance)  # type: ignore[arg-type]
+
+
+def _parameters(channel: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(channel))
+
+
+_NAMED: dict[str, tuple[Callable[..., Channel], tuple[str, ...]]] = {
+    "gaussian": (GaussianNoise, _parameters(GaussianNoise)),
+    "outliers": (Outliers, _parameters(Outliers)),
+    "student": (StudentNoise, _parameters(StudentNoise)),
+    "clipped": (Clipped, _parameters(Clipped)),
+    "quantized": (_uniform, ("bits", "reach", "variance")),
+    "one-bit": (OneBit, _parameters(OneBit)),
+    "binary": (Binary, _parameters(Binary)),
+    "poisson": (Poisson, _parameters(Poisson)),
+}
+NAMES = tuple(_NAMED)
+
+
+def named_channel(text: str) -> Channel:
+    """The channel that some words name: "clipped:low=-1,high=1,variance=0.01"."""
+    name, _, rest = text.strip().partition(":")
+    check_choice("channel", name, NAMES)
+    make, known = _NAMED[name]
+    values: dict[str, float | str] = {}
+    for part in (part for part in rest.split(",") if part.strip()):
+        key, equals, word = (piece.strip() for piece in part.partition("="))
+        if not equals or key not in known:
+            raise InputError(f"channel {name} must have its parameters as key=value with {', '.join(known)}, but {shown(part)} was given.")
+        values[key] = word if key == "link" else _number(name, key, word)
+    return make(**values)
+
+
+def _number(name: str, key: str, word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = float("nan")
+    if value != value:
+        raise InputError(f"{key} of the channel {name} must be a number, but {shown(word)} was given.")
+    return value
