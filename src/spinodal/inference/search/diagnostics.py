@@ -97,7 +97,9 @@ def inspect(task: Task, found: Estimate) -> Findings:
         misused = jnp.abs(z) > _SIGMAS + 1
         uneven = jnp.mean(z**2) > 1 + _SIGMAS * jnp.sqrt(2.0 / N)
         dense = jnp.mean(found.nonzeros) / P > rho + _SIGMAS * jnp.sqrt(rho / (1.0 * N * P))
-    explained = median(found.square) < _NOISES * task.channel.noise_scale(task.power) + _SHARE * task.power
+    unexplained = jnp.mean(found.F.variance) * jnp.mean(jnp.sum(found.X.mean**2 + found.X.variance, axis=0)) / N
+    unexplained += jnp.mean(found.F.mean**2) * jnp.mean(jnp.sum(found.X.variance, axis=0)) / N
+    explained = median(found.square) < _NOISES * task.channel.noise_scale(task.power, unexplained) + _SHARE * task.power
     return Findings(
         finite=jnp.all(jnp.isfinite(found.F.mean)),
         explained=explained,

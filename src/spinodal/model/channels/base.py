@@ -122,8 +122,9 @@ class Channel(Parametric):
         """
         return expected
 
-    def noise_scale(self, power: Any) -> Any:
-        """The variance of Gaussian noise that a measurement of a z of this power is worth, about: the inverse of its Fisher information.
+    def noise_scale(self, power: Any, V: Any = 0.0) -> Any:
+        """The variance of Gaussian noise that a measurement of a z of this power is worth where all but V of z is known, about. The noise
+        of a quantiser, say, falls with V.
 
         Examples:
             >>> import spinodal as sp
@@ -132,7 +133,10 @@ class Channel(Parametric):
         """
         for_z, for_y = jax.random.split(jax.random.key(0))
         z = jnp.sqrt(jnp.asarray(power)) * jax.random.normal(for_z, (_PROBES,), jnp.result_type(power, jnp.float32))
-        return 1 / jnp.mean(self.output(self.sample(for_y, z).astype(z.dtype), z, _ALMOST_KNOWN * power).precision)
+        for_y, for_w = jax.random.split(for_y)
+        V = jnp.clip(V, _ALMOST_KNOWN * power, power)
+        w = z * (1 - V / power) + jnp.sqrt(V * (1 - V / power)) * jax.random.normal(for_w, z.shape, z.dtype)
+        return jnp.maximum(1 / jnp.mean(self.output(self.sample(for_y, z).astype(z.dtype), w, V).g ** 2) - V, 0.0)
 
     def predicted(self, z: Any) -> Any:
         """The y to expect for a known z: z itself where the noise has no mean, which is what residuals are taken from.

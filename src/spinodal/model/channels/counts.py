@@ -38,10 +38,6 @@ class Poisson(Channel):
         check_positive("rate", self.rate)
         check_nonnegative("background", self.background)
 
-    def _log_likelihood(self, y: Any, z: Any) -> Any:
-        mean = self.background + self.rate * jnp.exp(z)
-        return y * jnp.log(mean) - mean
-
     def _slopes(self, y: Any, z: Any) -> tuple[Any, Any]:
         """The slope of log p(y | z) in z, and how fast it falls."""
         signal = self.rate * jnp.exp(z)
@@ -49,7 +45,7 @@ class Poisson(Channel):
         return signal * (y / mean - 1), signal * (1 - y * self.background / mean**2)
 
     def _nodes(self, y: Any, w: Any, V: Any) -> tuple[Any, Any, Any]:
-        """Values of z around the top of its posterior, the distances between them, and log p(y | z) N(z; w, V), along a new last axis."""
+        """Values of z around the top of its posterior, log p(y | z) N(z; w, V) there along a new last axis, and what was taken off it."""
         y, w, V = jnp.broadcast_arrays(*(jnp.asarray(value, jnp.result_type(y, w, V, float)) for value in (y, w, V)))
 
         def newton(_: int, z: Any) -> Any:
@@ -61,19 +57,23 @@ class Poisson(Channel):
         start = jnp.where(w > start, jnp.maximum(start, w - V * self.rate * jnp.exp(jnp.minimum(w, 50.0))), w)
         top = jax.lax.stop_gradient(jax.lax.fori_loop(0, _STEPS, newton, start))
         width = jax.lax.rsqrt(jnp.maximum(self._slopes(y, top)[1], 0.0) + 1 / V)
-        step = 2 * _SPAN / (_NODES - 1)
-        z = top[..., None] + width[..., None] * jnp.linspace(-_SPAN, _SPAN, _NODES)
-        V = V[..., None]
-        log_parts = self._log_likelihood(y[..., None], z) - (z - w[..., None]) ** 2 / (2 * V) - jnp.log(2 * jnp.pi * V) / 2
-        return z, width * step, log_parts
+        # All relative to the top: counts can be large, and their logarithms times them far larger than what matters.
+        signal = self.rate * jnp.exp(top)
+        mean = self.background + signal
+        off = width[..., None] * jnp.linspace(-_SPAN, _SPAN, _NODES)
+        change = signal[..., None] * jnp.expm1(off)
+        gained = y[..., None] * jnp.log1p(change / mean[..., None]) - change
+        log_parts = gained - (2 * (top - w)[..., None] + off) * off / (2 * V[..., None])
+        at_top = y * jnp.log(mean) - mean - (top - w) ** 2 / (2 * V) - jnp.log(2 * jnp.pi * V) / 2
+        return top[..., None] + off, log_parts, at_top + jnp.log(width * 2 * _SPAN / (_NODES - 1))
 
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
-        _, step, log_parts = self._nodes(y, w, V)
-        return jax.nn.logsumexp(log_parts, axis=-1) + jnp.log(step) - gammaln(jnp.asarray(y) + 1.0)
+        _, log_parts, taken_off = self._nodes(y, w, V)
+        return jax.nn.logsumexp(log_parts, axis=-1) + taken_off - gammaln(jnp.asarray(y) + 1.0)
 
     def output(self, y: Any, w: Any, V: Any) -> Output:
         # Under the posterior of z: g is the mean slope of log p(y | z), and the precision its mean bend less the variance of the slope.
-        z, _, log_parts = self._nodes(y, w, V)
+        z, log_parts, _ = self._nodes(y, w, V)
         share = jax.nn.softmax(log_parts, axis=-1)
         slope, bend = self._slopes(jnp.asarray(y)[..., None], z)
         g = jnp.sum(share * slope, axis=-1)

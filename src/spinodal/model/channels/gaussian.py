@@ -48,7 +48,7 @@ class GaussianNoise(Channel):
     def input_power(self, measured: Any, expected: Any) -> Any:
         return measured
 
-    def noise_scale(self, power: Any) -> Any:
+    def noise_scale(self, power: Any, V: Any = 0.0) -> Any:
         return self.variance
 
     @property

@@ -1,0 +1,139 @@
+"""Channels in their limits, against each other, by name, and with data that they can't have put out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import spinodal as sp
+from spinodal.errors import InputError
+from spinodal.model.channels import named_channel
+from whole import whole
+
+RNG = np.random.default_rng(0)
+W, V = RNG.normal(size=200), 0.05
+
+
+def outputs(channel: sp.Channel, y: Any) -> np.ndarray:
+    """g and precision, one below the other."""
+    return np.stack([np.broadcast_to(value, W.shape) for value in whole("output", channel, y, W, V)])
+
+
+def test_many_bits_are_gaussian_noise_of_a_twelfth_of_the_squared_step() -> None:
+    step = 0.05
+    fine = sp.Quantized(np.arange(-8, 8, step), variance=0.01)
+    y = np.asarray(whole("sample", fine, jax.random.key(0), W))
+    found, expected = outputs(fine, y), outputs(sp.GaussianNoise(0.01 + step**2 / 12), y)
+    np.testing.assert_allclose(found, expected, atol=2 * step**2 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        whole("log_partition", fine, y, W, V) - np.log(step), whole("log_partition", sp.GaussianNoise(0.01), y, W, V), atol=0.1
+    )
+
+
+def test_one_bit_is_a_quantiser_of_one_threshold() -> None:
+    y = np.where(RNG.random(200) < 0.5, 1.0, -1.0)
+    np.testing.assert_allclose(outputs(sp.OneBit(0.0, 0.02), y), outputs(sp.Quantized([0.0], 0.02), y), rtol=1e-9, atol=1e-12)
+
+
+def test_a_threshold_far_away_says_nothing() -> None:
+    assert np.max(np.abs(outputs(sp.OneBit(-1e6, 0.1), np.ones(200)))) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("channel", "close"),
+    [
+        (sp.StudentNoise(0.2, 1e6), 1e-4),
+        (sp.Clipped(-np.inf, np.inf, 0.04), 1e-12),
+        (sp.Outliers(0.04, 1e-12, 1.0), 1e-6),
+    ],
+    ids=["student", "clipped", "outliers"],
+)
+def test_at_the_end_of_their_parameters_they_are_gaussian_noise(channel: sp.Channel, close: float) -> None:
+    y = W + 0.3 * RNG.normal(size=200)
+    expected = outputs(sp.GaussianNoise(0.04), y)
+    np.testing.assert_allclose(outputs(channel, y), expected, atol=close * np.abs(expected).max())
+
+
+def test_counts_at_a_high_rate_are_gaussian_noise_on_the_logarithm() -> None:
+    rate = 1e6
+    y = np.round(rate * np.exp(W))
+    found, expected = outputs(sp.Poisson(rate), y), outputs(sp.GaussianNoise(1 / y), np.log(y / rate))
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-3)
+
+
+def test_channels_have_names() -> None:
+    assert named_channel("gaussian:variance=0.1") == sp.GaussianNoise(0.1)
+    assert named_channel("clipped:low=-1, high=2") == sp.Clipped(-1.0, 2.0)
+    assert named_channel("binary:link=logistic") == sp.Binary("logistic")
+    assert named_channel("quantized:bits=3,reach=2").levels.size == 8
+    assert named_channel("poisson") == sp.Poisson()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("radio", "channel must be one of"),
+        ("clipped:lo=1", "key=value with low, high, variance"),
+        ("clipped:low", "key=value"),
+        ("clipped:low=x", "low of the channel clipped must be a number"),
+        ("clipped:low=2,high=1", "low must be below high"),
+        ("quantized:bits=2.5", "bits must be a whole number"),
+        ("outliers:share=2", "share must be"),
+        ("outliers:variance=2,outlier_variance=1", "outlier_variance must be above"),
+        ("student:nu=0", "nu must be"),
+        ("binary:link=other", "link must be one of"),
+        ("poisson:rate=-1", "rate must be"),
+    ],
+)
+def test_bad_words_are_refused_in_a_sentence(words: str, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        named_channel(words)
+
+
+@pytest.mark.parametrize("thresholds", [[1.0, 0.0], [], [0.0, np.nan], [[0.0, 1.0]]])
+def test_thresholds_must_rise(thresholds: Any) -> None:
+    with pytest.raises(InputError, match="thresholds must be finite numbers in rising order"):
+        sp.Quantized(thresholds)
+
+
+@pytest.mark.parametrize(
+    ("channel", "complaint"),
+    [
+        (sp.Poisson(3.0), "must hold counts"),
+        (sp.OneBit(), "must hold -1 and 1"),
+        (sp.Binary(), "must hold 0 and 1"),
+        (sp.Clipped(-0.1, 0.1), "must lie between low = -0.1 and high = 0.1"),
+    ],
+    ids=["poisson", "one bit", "binary", "clipped"],
+)
+def test_data_that_the_channel_can_not_have_put_out_are_refused(channel: sp.Channel, complaint: str) -> None:
+    Y = np.random.default_rng(1).normal(size=(6, 30))
+    with pytest.raises(InputError, match=complaint):
+        sp.solve(Y, n_atoms=4, channel=channel)
+
+
+@pytest.mark.parametrize(
+    "given", [{"channel": "clipped"}, {"channel": sp.Clipped(), "noise_variance": 0.1}, {"channel": sp.Clipped(), "model": sp.Model()}]
+)
+def test_a_channel_that_is_said_twice_or_is_none_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"channel|noise_variance"):
+        sp.solve(np.random.default_rng(1).uniform(-1, 1, (6, 30)), n_atoms=4, **given)
+
+
+@pytest.mark.claims
+def test_the_right_channel_is_better_than_gaussian_noise_and_knows_it() -> None:
+    """18% of the entries are cut off: told so, the error of F is a tenth, and the evidence higher."""
+    detector = sp.Clipped(-0.4, 0.4, 1e-3)
+    instance = sp.sample(sp.Problem.sparse(alpha=1.0, pi=15.0, rho=0.1).replace(channel=detector), 40, seed=0)
+    Y = instance.observed.Y
+    right, wrong = (sp.solve(Y, n_atoms=40, density=0.1, **given) for given in ({"channel": detector}, {}))
+    errors = [float(np.mean(sp.score(each.mean, instance.truth).angle)) for each in (right, wrong)]
+    assert right.status == "converged"
+    assert not right.warnings
+    assert any("Clipped" in words for words in wrong.warnings)
+    assert errors[0] < 0.2 * errors[1]
+    assert right.free_entropy > wrong.free_entropy
