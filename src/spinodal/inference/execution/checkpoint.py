@@ -28,7 +28,7 @@ from ..solution import Solution, Status, Trace, without_signals
 from ..solvers.base import Solver
 from .machine import OneDevice
 
-_LAYOUT = 3
+_LAYOUT = 4
 # What is kept of a group of runs that has ended, beside its model and its trace.
 _ARRAYS = ("iterations", "residual", "free_entropy")
 _WORDS = ("status", "reason")
@@ -63,10 +63,11 @@ def stored_arrays(file: IO[bytes], size: int) -> dict[str, np.ndarray]:
 
 
 class Ended(NamedTuple):
-    """A group of runs that has ended: what they found, a batch, which look sound, and of which instances they are."""
+    """A group of runs that has ended: what they found, a batch, which look sound, their spare atoms, and of which instances they are."""
 
     found: Solution
     sound: np.ndarray
+    spare: np.ndarray
     instances: tuple[int, ...]
 
     def packed(self) -> dict[str, np.ndarray]:
@@ -78,7 +79,7 @@ class Ended(NamedTuple):
         for kind in ("mean", "variance"):
             arrays |= {f"{kind}_{name}": np.asarray(value) for name, value in getattr(found, kind)._asdict().items()}
         arrays |= {f"model_{k:02d}": np.stack([np.asarray(each[k]) for each in leaves]) for k in range(len(leaves[0]))}
-        return arrays | {"trace": np.stack(found.trace), "sound": self.sound, "instances": np.array(self.instances)}
+        return arrays | {"trace": np.stack(found.trace), "sound": self.sound, "spare": self.spare, "instances": np.array(self.instances)}
 
     @classmethod
     def unpacked(cls, arrays: dict[str, np.ndarray], like: Model, sizes: Sequence[int]) -> Ended:
@@ -97,7 +98,7 @@ class Ended(NamedTuple):
         mean, variance = (Pair(arrays[f"{kind}_F"], arrays[f"{kind}_X"]) for kind in ("mean", "variance"))
         numbers: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         found = Solution(mean=mean, variance=variance, status=status, reason=reason, trace=Trace(*arrays["trace"]), model=models, **numbers)
-        return cls(found, sound, tuple(int(k) for k in arrays["instances"]))
+        return cls(found, sound, arrays["spare"], tuple(int(k) for k in arrays["instances"]))
 
 
 class _File(NamedTuple):
@@ -267,10 +268,11 @@ def _check_ended(arrays: dict[str, np.ndarray], sizes: Sequence[int]) -> None:
     count, M, N, P = sizes
     width = len(arrays["sound"])
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("sound", "instances", *_ARRAYS, *_WORDS), (width,))
+    shapes["spare"] = (width, N)
     shapes |= {f"{kind}_F": (width, M, N) for kind in ("mean", "variance")}
     # Of X only what may still be wanted was kept.
     shapes |= {f"{kind}_X": (width, N, P) if arrays["mean_X"].size else (width, 0, 0) for kind in ("mean", "variance")}
-    kinds = {"sound": "b", "instances": "iu", "iterations": "iu", **dict.fromkeys(_WORDS, "U")}
+    kinds = {"sound": "b", "spare": "b", "instances": "iu", "iterations": "iu", **dict.fromkeys(_WORDS, "U")}
     if any(arrays[name].shape != shape or arrays[name].dtype.kind not in kinds.get(name, "f") for name, shape in shapes.items()):
         raise ValueError("the end of a run has arrays of other shapes or types")
     instances, iterations, trace = (arrays[name] for name in ("instances", "iterations", "trace"))

@@ -15,7 +15,7 @@ from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
 from ..search.learning import parameters
-from ..search.population import Elected, Member, Request, course, has, together, verdict
+from ..search.population import Elected, Member, Request, course, has, spare_atoms, together, verdict
 from ..search.vote import Trust, best_match, start_from
 from ..solution import Solution, Status, Trace
 from ..solvers.base import Estimate
@@ -99,7 +99,7 @@ class Runs:
         jobs = [Job(k, 0, None if start is None else _estimate(start, k, self.dtype), None) for k in range(self.size)]
         groups = list(self._groups(jobs, self.wishes))
         together = len(groups) == 1 and len(groups[0].sound) == self.size  # nothing to take apart and copy
-        found = groups[0].found if together else joined([each for each, _ in _separate(groups, self.size)])
+        found = groups[0].found if together else joined([each for each, _, _ in _separate(groups, self.size)])
         if start is not None and self.from_scratch:
             ends = [_going_on(found.status[k], found.reason[k], Status(start.status[k])) for k in range(self.size)]
             found.status[:], found.reason[:] = zip(*ends, strict=True)
@@ -124,24 +124,24 @@ class Runs:
                     jobs.append(Job(k, made[k], start, request.model))
                     made[k] += 1
                 wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
-                for i, (found, sound) in zip(places, self.make(jobs, wishes), strict=True):
-                    answers[i] = Member.of(found, asked[i][1].told, sound)
+                for i, made_run in zip(places, self.make(jobs, wishes), strict=True):
+                    answers[i] = Member.of(*made_run, asked[i][1].told)
             return [answers[i] for i in range(len(asked))]
 
         courses = [course(runs, votes, self.wishes.max_iterations, each) for each in random]
         elected = together(courses, explore)
         best = [each.best.found for each in elected]
         if votes:
-            ends = self._settled(list(enumerate(best)), strong=True)
+            ends = [(end, sound) for end, sound, _ in self._settled(list(enumerate(best)), strong=True)]
             # What looked sound is repaired where more entries or iterations show a fault.
             faulty = [k for k, (_, sound) in enumerate(ends) if elected[k].best.sound and not sound]
             best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
-            for k, end in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], strong=False), strict=True):
-                best[k] = _with_its_way(*end, best[k])
+            for k, (end, sound, _) in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], strong=False), strict=True):
+                best[k] = _with_its_way(end, sound, best[k])
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
 
-    def _settled(self, found: list[tuple[int, Solution]], strong: bool) -> list[tuple[Solution, bool]]:
+    def _settled(self, found: list[tuple[int, Solution]], strong: bool) -> list[tuple[Solution, bool, np.ndarray]]:
         """Runs that go on from the estimates of others, with all entries, to the end."""
         jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
@@ -160,8 +160,8 @@ class Runs:
         spread = float(prior.variance)
         return Estimate(Moments((float(prior.mean) + spread**0.5 * mean).astype(self.dtype), (spread * variance).astype(self.dtype)))
 
-    def make(self, jobs: list[Job], wishes: Wishes) -> list[tuple[Solution, bool]]:
-        """Each run as a solution, and whether it looks sound by itself. Jobs are all of a kind."""
+    def make(self, jobs: list[Job], wishes: Wishes) -> list[tuple[Solution, bool, np.ndarray]]:
+        """Each run as a solution, whether it looks sound by itself, and which of its atoms are spare. Jobs are all of a kind."""
         return _separate(self._groups(jobs, wishes), len(jobs))
 
     def _groups(self, jobs: list[Job], wishes: Wishes) -> Iterator[Ended]:
@@ -201,7 +201,8 @@ class Runs:
             start,
         )
         sound = ~outcome.lost & (outcome.conclusion.settled if outcome.verdict is None else ~outcome.verdict.trouble)
-        return Ended(_solution(outcome, self.from_scratch), np.asarray(sound), tuple(job.instance for job in jobs))
+        found = _solution(outcome, self.from_scratch)
+        return Ended(found, np.asarray(sound), spare_atoms(found.mean), tuple(job.instance for job in jobs))
 
     def _counting(self, wishes: Wishes) -> Wishes:
         """Those who are told or watch hear of the iterations of all runs, one after another."""
@@ -247,9 +248,9 @@ def _each(model: Model, size: int) -> list[Model]:
     return [jax.tree.unflatten(structure, [column[k] for column in columns]) for k in range(size)]
 
 
-def _separate(groups: Iterable[Ended], count: int) -> list[tuple[Solution, bool]]:
+def _separate(groups: Iterable[Ended], count: int) -> list[tuple[Solution, bool, np.ndarray]]:
     """The first so many runs of some groups, one by one."""
-    return [(ended.found[k], bool(ended.sound[k])) for ended in groups for k in range(len(ended.sound))][:count]
+    return [(ended.found[k], bool(ended.sound[k]), ended.spare[k]) for ended in groups for k in range(len(ended.sound))][:count]
 
 
 def _going_on(status: Status, reason: str, before: Status) -> tuple[Status, str]:
@@ -277,7 +278,7 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
         values = [float(parameters(model)[name]) for model in models]
         ranges[name] = min(values), max(values)
     status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
-    end = Member.of(found, None, True)
+    end = Member.of(found, True, elected.best.spare, None)
     changed = np.flatnonzero(~has(elected.best, end) & (best_match(end.atoms, elected.best.atoms)[1] ** 2 < 1 - _MOVED))
     if status is Status.CONVERGED and changed.size:
         named = ", ".join(str(i + 1) for i in changed[:_NAMED])

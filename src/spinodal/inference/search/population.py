@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ...pair import Pair
 from ..solution import Status, without_signals
 from ..solvers.base import Cooling
 from .annealing import FIRST
@@ -73,19 +74,27 @@ class Member(NamedTuple):
     found: Any
 
     @classmethod
-    def of(cls, found: Any, told: np.ndarray | None, sound: bool) -> Member:
+    def of(cls, found: Any, sound: bool, spare: np.ndarray, told: np.ndarray | None) -> Member:
         """From the Solution that a run ended with."""
         mean, variance = np.asarray(found.mean.F, dtype=float), np.asarray(found.variance.F, dtype=float)
         power = np.maximum(np.sum(mean**2, axis=0), np.finfo(float).tiny)
-        carried = power * np.mean(np.asarray(found.mean.X, dtype=float) ** 2, axis=1)
-        spare, entropy = carried < _SPARE * np.median(carried), float(found.free_entropy)
-        entropy = entropy if np.isfinite(entropy) else -np.inf
-        return cls(unit_atoms(mean), np.sum(variance, axis=0) / power, spare, told, sound, entropy, found)
+        entropy = float(found.free_entropy)
+        with np.errstate(over="ignore"):
+            relative = np.sum(variance, axis=0) / power
+        return cls(unit_atoms(mean), relative, spare, told, sound, entropy if np.isfinite(entropy) else -np.inf, found)
 
     @property
     def rank(self) -> tuple[bool, float]:
         """Sound runs first, then by free entropy."""
         return self.sound, self.free_entropy
+
+
+def spare_atoms(mean: Pair[np.ndarray]) -> np.ndarray:
+    """Which atoms have next to nothing to do, of a run or of a batch of them."""
+    F, X = (np.asarray(factor, dtype=float) for factor in mean)
+    with np.errstate(over="ignore", invalid="ignore"):
+        carried = np.sum(F**2, axis=-2) * np.mean(X**2, axis=-1)
+        return carried < _SPARE * np.median(carried, axis=-1, keepdims=True)
 
 
 class Agreement(NamedTuple):

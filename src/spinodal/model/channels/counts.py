@@ -25,8 +25,9 @@ class Poisson(Channel):
     """y is a count of mean background + rate exp(z): z is how far the logarithm of the rate is above its usual value.
 
     Examples:
+        >>> import numpy as np
         >>> import spinodal as sp
-        >>> g = sp.Poisson(rate=3.0).output([0.0, 3.0, 20.0], 0.0, 0.01).g
+        >>> g = sp.Poisson(rate=3.0).output(np.array([0.0, 3.0, 20.0]), 0.0, 0.01).g
         >>> [bool(value) for value in (g[0] < 0, abs(g[1]) < 0.1, g[2] > 0)]
         [True, True, True]
     """

@@ -20,7 +20,7 @@ class Outliers(Channel):
         >>> import spinodal as sp
         >>> usual, odd = (sp.Outliers(variance=0.01, share=0.05, outlier_variance=100.0).output(y, 0.0, 0.01).g for y in (0.1, 10.0))
         >>> print(f"{float(usual):.2f} {float(odd):.2f}")  # an outlier says little
-        4.99 0.10
+        5.00 0.10
     """
 
     variance: Any = 0.0
