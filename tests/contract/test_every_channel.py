@@ -91,7 +91,11 @@ CHANNELS: dict[str, sp.Channel] = {
 }
 
 
-@pytest.fixture(params=list(CHANNELS), scope="module")
+# Variants of others that are checked in full.
+VARIANTS = ("clipped on one side", "noisy bits", "poisson with background", "student", "probit")
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.claims if name in VARIANTS else ()) for name in CHANNELS], scope="module")
 def channel(request: pytest.FixtureRequest) -> sp.Channel:
     return CHANNELS[request.param]
 

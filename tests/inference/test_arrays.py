@@ -126,6 +126,7 @@ def several() -> sp.Solution:
     return sp.solve(names, n_atoms=[ATOMS - 2, ATOMS], max_iterations=1000)
 
 
+@pytest.mark.claims
 def test_the_number_of_atoms_of_the_highest_evidence_is_kept(several: sp.Solution) -> None:
     assert several.mean.F.shape == (10, ATOMS)
     assert [number for number, *_ in several.candidates] == [ATOMS - 2, ATOMS]
@@ -137,6 +138,7 @@ def test_the_number_of_atoms_of_the_highest_evidence_is_kept(several: sp.Solutio
     assert several.names.rows == tuple(f"row {i}" for i in range(10))
 
 
+@pytest.mark.claims
 def test_everything_is_learned_from_the_data_alone(several: sp.Solution) -> None:
     assert several.status == "converged"
     assert several.learned == ("noise_variance", "density", "slab_variance")
