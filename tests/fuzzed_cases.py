@@ -23,6 +23,7 @@ from mutations import WORDS, npy_header, odd_array, pickled, spoiled_bytes, spoi
 from spinodal.errors import InputError
 from spinodal.inference.execution.checkpoint import Checkpoint
 from spinodal.sweeps.ledger import LEDGER, _checksum
+from tiny_sweep import TINY
 
 Family = Callable[[random.Random], None]
 # One shape for all, so that little is compiled.
@@ -46,20 +47,7 @@ VOTING = (
     "--every",
     "4",
 )
-SPEC = """
-instances = 2
-N = 6
-batch = 2
-max_iterations = 3
-[grid]
-alpha = 0.5
-rho = [0.1, 0.2]
-pi = 2.0
-eta = 0.05
-noise_variance = 1e-4
-[solver]
-method = "mu-amp"
-"""
+SPEC = TINY.replace("instances = 12", "instances = 2").replace("N = 8", "N = 6").replace("max_iterations = 20", "max_iterations = 3")
 OTHER_SPEC = """
 name = "other"
 seed = 3

@@ -82,6 +82,7 @@ def test_channels_have_names() -> None:
         ("clipped:low=x", "low of the channel clipped must be a number"),
         ("clipped:low=2,high=1", "low must be below high"),
         ("quantized:bits=2.5", "bits must be a whole number"),
+        ("quantized:bits=inf", "bits must be a whole number"),
         ("outliers:share=2", "share must be"),
         ("outliers:variance=2,outlier_variance=1", "outlier_variance must be above"),
         ("student:nu=0", "nu must be"),
@@ -122,6 +123,14 @@ def test_data_that_the_channel_can_not_have_put_out_are_refused(channel: sp.Chan
 def test_a_channel_that_is_said_twice_or_is_none_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"channel|noise_variance"):
         sp.solve(np.random.default_rng(1).uniform(-1, 1, (6, 30)), n_atoms=4, **given)
+
+
+def test_the_theory_refuses_more_counts_and_thresholds_than_it_can_sum_over() -> None:
+    problem = sp.Problem.sparse(alpha=1.0, pi=3.0, rho=0.1)
+    with pytest.raises(InputError, match="counts of at most"):
+        sp.amp_mse(problem.replace(channel=sp.Poisson(1e9)))
+    with pytest.raises(InputError, match="thresholds must be at most"):
+        sp.amp_mse(problem.replace(channel=sp.Quantized.uniform(bits=8, reach=1.0)))
 
 
 @pytest.mark.claims

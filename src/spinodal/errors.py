@@ -13,6 +13,9 @@ LARGEST_SEED = 2**63 - 1
 # Bytes that a file system takes for a name, characters of a value that a complaint repeats, bytes that every machine has.
 _LONGEST_NAME, _REPEATED, _ALWAYS_THERE = 255, 120, 10**8
 
+# The exit code of a command after Ctrl-C.
+INTERRUPTED = 130
+
 
 class InputError(ValueError):
     """An argument that can't be used; the message names it, what was given and what is accepted.

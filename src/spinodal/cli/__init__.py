@@ -20,7 +20,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Run the command line (`words` instead of sys.argv) and exit; bad input is one sentence on standard error and exit code 2."""
     import typer
 
-    from ..errors import InputError
+    from ..errors import INTERRUPTED, InputError
 
     _print_anything()
     try:
@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> None:
         code = _complain(f"there is not enough memory for this size ({error or 'no more to be had'}).")
     except (typer.Abort, KeyboardInterrupt):
         print("spinodal: interrupted.", file=sys.stderr)
-        code = 130
+        code = INTERRUPTED
     except BrokenPipeError:
         code = 1
     except Exception as error:

@@ -11,14 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, check_choice, check_count, check_path, shown
+from ..errors import INTERRUPTED, InputError, check_choice, check_count, check_path, shown
 from ..io.write import named_file, whole_file, writable_directory
 from ..sweeps import EXECUTORS, Standing, dataset, read_spec, resume_sweep, run_sweep, standing, suited, table
 from ..sweeps.plan import check_sizes, make_plan
 from . import output
 
-# The exit code of a command that was interrupted.
-INTERRUPTED = 130
 # More worker processes are taken for a mistake.
 _MOST_WORKERS = 1000
 _SUFFIXES = (".nc", ".csv", ".parquet")

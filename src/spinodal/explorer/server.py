@@ -11,7 +11,7 @@ import threading
 import webbrowser
 from typing import Any
 
-from ..errors import InputError, shown
+from ..errors import INTERRUPTED, InputError, shown
 from .security import LONGEST_REQUEST, is_loopback, protect
 
 _LARGEST_PORT = 65_535
@@ -21,8 +21,6 @@ _THREADS = 8
 _CONNECTIONS, _SILENCE, _LOOKS = 500, 30, 5
 # Headers of a browser are a few hundred bytes.
 _LONGEST_HEADERS = 16 * 1024
-# The exit code after Ctrl-C.
-INTERRUPTED = 130
 
 
 class Server:

@@ -1,13 +1,30 @@
-"""The probability that a normal number lies between two bounds, and its derivatives: what channels with cells or ends are made of."""
+"""Detectors behind Gaussian noise: what channels with cells or ends are made of.
+
+All they need is the probability that a normal number lies between two bounds, and its derivatives.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr
 
-from .base import Output
+from .base import Channel, Output
+
+
+class BehindNoise(Channel):
+    """A channel that sees z plus noise, or dither, of a variance that is one of its parameters."""
+
+    variance: Any
+
+    def noisy(self, key: Any, z: Any) -> Any:
+        """z plus the noise."""
+        return z + jnp.sqrt(jnp.asarray(self.variance, float)) * jax.random.normal(key, jnp.shape(z))
+
+    def at_least(self, variance: Any) -> Self:
+        return self.replace(variance=jnp.maximum(self.variance, variance))
 
 
 def log_between(low: Any, high: Any) -> Any:

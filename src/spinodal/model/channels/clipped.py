@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
 from ...errors import InputError, check_nonnegative
-from .base import Channel, Output
-from .cells import cell_output, log_between
+from .base import Output
+from .cells import BehindNoise, cell_output, log_between
 from .outcomes import Outcomes, normal_width
 
 
 @dataclass(frozen=True)
-class Clipped(Channel):
+class Clipped(BehindNoise):
     """y = z + noise of the given variance, cut at `low` and `high`. Either may be infinite.
 
     Examples:
@@ -72,13 +71,10 @@ class Clipped(Channel):
         return jnp.where(above, self.high, -jnp.inf), jnp.where(above, jnp.inf, self.low)
 
     def sample(self, key: Any, z: Any) -> Any:
-        return jnp.clip(z + jnp.sqrt(jnp.asarray(self.variance, float)) * jax.random.normal(key, jnp.shape(z)), self.low, self.high)
+        return jnp.clip(self.noisy(key, z), self.low, self.high)
 
     def predicted(self, z: Any) -> Any:
         return jnp.clip(z, self.low, self.high)
-
-    def at_least(self, variance: Any) -> Clipped:
-        return self.replace(variance=jnp.maximum(self.variance, variance))
 
     def outcomes(self, power: float) -> Outcomes:
         ends = np.array([float(end) for end in (self.low, self.high) if np.isfinite(end)])

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
-from ...errors import check_nonnegative, check_positive
+from ...errors import InputError, check_nonnegative, check_positive
 from .base import Channel, Output
 from .outcomes import Outcomes
 
 # The posterior of z has one top, which Newton's rule finds in so many steps; around it z is averaged over at even steps.
 _STEPS, _NODES, _SPAN = 20, 41, 9.0
-# Counts with less than this probability, for z up to so many standard deviations, are left out of the theory's sums; and their number.
-_REACH, _TAIL, _MOST_COUNTS = 7.0, 8.0, 20_000
+# The theory sums over the counts to expect for z up to so many standard deviations, with a tail of so many of their own; at most so many.
+_REACH, _TAIL, _MOST_COUNTS = 7.0, 8.0, 5_000
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,13 @@ class Poisson(Channel):
 
     def outcomes(self, power: float) -> Outcomes:
         largest = float(self.background) + float(self.rate) * np.exp(_REACH * np.sqrt(power))
-        most = int(min(np.ceil(largest + _TAIL * np.sqrt(largest) + 10), _MOST_COUNTS))
-        return Outcomes(np.arange(float(most)), None, np.zeros(0))
+        most = np.ceil(largest + _TAIL * np.sqrt(largest) + 10)
+        if not most <= _MOST_COUNTS:
+            raise InputError(
+                f"rate and background must leave counts of at most {_MOST_COUNTS} for the theory, but up to {most:.3g} are to be expected "
+                f"with {self.rate:g} and {self.background:g}; so many are Gaussian noise on the logarithm, of variance 1/rate."
+            )
+        return Outcomes(np.arange(most), None, np.zeros(0))
 
     def fault_of(self, y: np.ndarray) -> str | None:
         return None if np.all((y >= 0) & (y == np.round(y))) else "must hold counts (0, 1, 2, ...) for this channel"

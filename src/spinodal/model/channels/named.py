@@ -17,7 +17,7 @@ from .student import StudentNoise
 
 
 def _uniform(bits: float = 2.0, reach: float = 1.0, variance: float = 0.0) -> Quantized:
-    return Quantized.uniform(bits=int(bits) if bits == int(bits) else bits, reach=reach, variance=variance)  # type: ignore[arg-type]
+    return Quantized.uniform(bits=int(bits) if bits.is_integer() else bits, reach=reach, variance=variance)  # type: ignore[arg-type]
 
 
 def _parameters(channel: type) -> tuple[str, ...]:

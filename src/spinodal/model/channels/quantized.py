@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
 from ...errors import InputError, check_count, check_nonnegative, check_positive
-from .base import Channel, Output
-from .cells import cell_output, log_between
+from .base import Output
+from .cells import BehindNoise, cell_output, log_between
 from .outcomes import MOST_THRESHOLDS, Outcomes, normal_width
 
 # More bits than any converter has.
@@ -22,7 +21,7 @@ _RESOLVED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Quantized(Channel):
+class Quantized(BehindNoise):
     """z, plus noise or dither of the given variance, known to lie in one of the cells between `thresholds`; y is any value in the cell.
 
     Examples:
@@ -86,14 +85,10 @@ class Quantized(Channel):
         return cell_output(*self._cell(y), w, self.variance + V)
 
     def sample(self, key: Any, z: Any) -> Any:
-        noisy = z + jnp.sqrt(jnp.asarray(self.variance, float)) * jax.random.normal(key, jnp.shape(z))
-        return self.levels[jnp.searchsorted(jnp.asarray(self.thresholds), noisy, side="right")]
+        return self.levels[jnp.searchsorted(jnp.asarray(self.thresholds), self.noisy(key, z), side="right")]
 
     def predicted(self, z: Any) -> Any:
         return self.levels[jnp.searchsorted(jnp.asarray(self.thresholds), z, side="right")].astype(jnp.result_type(z))
-
-    def at_least(self, variance: Any) -> Quantized:
-        return self.replace(variance=jnp.maximum(self.variance, variance))
 
     def outcomes(self, power: float) -> Outcomes:
         thresholds, width = np.asarray(self.thresholds, dtype=float), normal_width(self.variance)
@@ -107,7 +102,7 @@ class Quantized(Channel):
 
 
 @dataclass(frozen=True)
-class OneBit(Channel):
+class OneBit(BehindNoise):
     """y = 1 if z, plus noise or dither of the given variance, is above the threshold, and -1 otherwise.
 
     Examples:
@@ -132,14 +127,10 @@ class OneBit(Channel):
         return Output(sign * ratio / jnp.sqrt(level), jnp.clip(ratio * (ratio + t), 0.0, 1.0) / level)
 
     def sample(self, key: Any, z: Any) -> Any:
-        noisy = z + jnp.sqrt(jnp.asarray(self.variance, float)) * jax.random.normal(key, jnp.shape(z))
-        return jnp.where(noisy > self.threshold, 1.0, -1.0)
+        return jnp.where(self.noisy(key, z) > self.threshold, 1.0, -1.0)
 
     def predicted(self, z: Any) -> Any:
         return jnp.where(z > self.threshold, 1.0, -1.0).astype(jnp.result_type(z))
-
-    def at_least(self, variance: Any) -> OneBit:
-        return self.replace(variance=jnp.maximum(self.variance, variance))
 
     def outcomes(self, power: float) -> Outcomes:
         return Outcomes(np.array([-1.0, 1.0]), None, np.array([float(self.threshold)]), np.array([normal_width(self.variance)]))
