@@ -172,11 +172,8 @@ class Runs:
             done += width
             filled = here + [here[-1]] * (width - len(here))
             self.widest = max(self.widest, width)
-            ended = (
-                None
-                if self.saved is None
-                else self.saved.past(self.models[0], (self.size, self.observed.Y.shape[1], self.plan.N, self.observed.Y.shape[2]))
-            )
+            _, M, P = self.observed.Y.shape
+            ended = None if self.saved is None else self.saved.past(self.models[0], (self.size, M, self.plan.N, P))
             if ended is None:
                 ended = self._group(filled, wishes)
                 if self.saved is not None:

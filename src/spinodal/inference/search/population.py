@@ -176,8 +176,11 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
     if not votes:
         yield from made.ask([Request(None, None, max_iterations)] * runs)
         return made.elected
-    while made.own < runs and (not made.own or made.affordable(min(_SHORT, max_iterations))):
-        limit, more = min(_SHORT if made.own else _LONG, max_iterations), min(_AT_A_TIME, runs - made.own)
+    while made.own < runs:
+        limit = min(_SHORT if made.own else _LONG, max_iterations)
+        more = min(_AT_A_TIME, runs - made.own, made.affordable(limit))
+        if not more:
+            break
         yield from made.ask([Request(None, None, limit)] * more)
         if made.decided:
             return made.elected

@@ -19,7 +19,7 @@ class BehindNoise(Channel):
 
     variance: Any
 
-    def noisy(self, key: Any, z: Any) -> Any:
+    def _noisy(self, key: Any, z: Any) -> Any:
         """z plus the noise."""
         return z + jnp.sqrt(jnp.asarray(self.variance, float)) * jax.random.normal(key, jnp.shape(z))
 

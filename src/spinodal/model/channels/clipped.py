@@ -71,7 +71,7 @@ class Clipped(BehindNoise):
         return jnp.where(above, self.high, -jnp.inf), jnp.where(above, jnp.inf, self.low)
 
     def sample(self, key: Any, z: Any) -> Any:
-        return jnp.clip(self.noisy(key, z), self.low, self.high)
+        return jnp.clip(self._noisy(key, z), self.low, self.high)
 
     def predicted(self, z: Any) -> Any:
         return jnp.clip(z, self.low, self.high)

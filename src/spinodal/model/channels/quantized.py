@@ -85,7 +85,7 @@ class Quantized(BehindNoise):
         return cell_output(*self._cell(y), w, self.variance + V)
 
     def sample(self, key: Any, z: Any) -> Any:
-        return self.levels[jnp.searchsorted(jnp.asarray(self.thresholds), self.noisy(key, z), side="right")]
+        return self.levels[jnp.searchsorted(jnp.asarray(self.thresholds), self._noisy(key, z), side="right")]
 
     def predicted(self, z: Any) -> Any:
         return self.levels[jnp.searchsorted(jnp.asarray(self.thresholds), z, side="right")].astype(jnp.result_type(z))
@@ -127,7 +127,7 @@ class OneBit(BehindNoise):
         return Output(sign * ratio / jnp.sqrt(level), jnp.clip(ratio * (ratio + t), 0.0, 1.0) / level)
 
     def sample(self, key: Any, z: Any) -> Any:
-        return jnp.where(self.noisy(key, z) > self.threshold, 1.0, -1.0)
+        return jnp.where(self._noisy(key, z) > self.threshold, 1.0, -1.0)
 
     def predicted(self, z: Any) -> Any:
         return jnp.where(z > self.threshold, 1.0, -1.0).astype(jnp.result_type(z))
