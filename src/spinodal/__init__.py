@@ -12,7 +12,23 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "cache": ("enable_cache",),
-    "model.channels": ("Binary", "Channel", "Clipped", "GaussianNoise", "OneBit", "Outliers", "Poisson", "Quantized", "StudentNoise"),
+    "model.channels": (
+        "Binary",
+        "Channel",
+        "Clipped",
+        "FaultySensors",
+        "GaussianNoise",
+        "LogNormalGains",
+        "OneBit",
+        "Outliers",
+        "Poisson",
+        "Quantized",
+        "SensorGains",
+        "SensorOffsets",
+        "Sensors",
+        "StudentNoise",
+        "UniformGains",
+    ),
     "errors": ("InputError",),
     "estimators": ("BlindCalibration", "DictionaryLearner"),
     "io": ("Measurements", "read_measurements"),
@@ -38,6 +54,7 @@ _WHERE = {
         "solve",
         "solve_on_disk",
     ),
+    "inference.calibration": ("calibrate",),
     "theory": (
         "amp_mse",
         "bayes_mmse",
@@ -92,8 +109,25 @@ if TYPE_CHECKING:
         solve,
         solve_on_disk,
     )
+    from .inference.calibration import calibrate
     from .io import Measurements, read_measurements
-    from .model.channels import Binary, Channel, Clipped, GaussianNoise, OneBit, Outliers, Poisson, Quantized, StudentNoise
+    from .model.channels import (
+        Binary,
+        Channel,
+        Clipped,
+        FaultySensors,
+        GaussianNoise,
+        LogNormalGains,
+        OneBit,
+        Outliers,
+        Poisson,
+        Quantized,
+        SensorGains,
+        SensorOffsets,
+        Sensors,
+        StudentNoise,
+        UniformGains,
+    )
     from .model.knowledge import Classes, Hint, Knowledge, Known, Nothing
     from .model.model import Model, Problem
     from .model.priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher

@@ -40,6 +40,11 @@ def eta_label(eta: float) -> str:
     return r"$\eta = \infty$ (dictionary learning)" if np.isinf(eta) else rf"$\eta = {eta:g}$"
 
 
+def _noise(about: dict[Any, Any]) -> str:
+    """The noise variance, or that the channel is another one."""
+    return rf"$\Delta = {about['noise_variance']:g}$" if "noise_variance" in about else "noise of its own kind"
+
+
 def _caption(figure: Figure) -> None:
     figure.supxlabel(CAVEAT, fontsize=7, color=GREY)
 
@@ -48,7 +53,7 @@ def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = Non
     """Figure 1: transitions in pi against rho; the regions are shaded for the largest eta."""
     figure, (axis,) = blank_figure(6.4, 4.6)
     rho = dataset.rho.values
-    noiseless = dataset.attrs["noise_variance"] == 0
+    noiseless = dataset.attrs.get("noise_variance") == 0
     top = highest or _useful_top(dataset)
     worst = dataset.isel(eta=int(np.argmax(dataset.eta.values)))
 
@@ -63,9 +68,8 @@ def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = Non
         if not noiseless:
             axis.plot(rho, _finite(here.pi_bayes, top), color=colour, ls="--", lw=1, label=rf"$\pi_B$, {eta_label(eta)}")
     axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", ylim=(0, top), xlim=_ends(rho))
-    noise = "0" if noiseless else f"{dataset.attrs['noise_variance']:g}"
     shaded = eta_label(float(worst.eta)).split(" (")[0]
-    axis.set_title(rf"$\alpha = {dataset.attrs['alpha']:g}$, $\Delta = {noise}$; regions shaded for {shaded}", fontsize=10)
+    axis.set_title(rf"$\alpha = {dataset.attrs['alpha']:g}$, {_noise(dataset.attrs)}; regions shaded for {shaded}", fontsize=10)
     axis.legend(fontsize=7, loc="upper left", framealpha=0.9)
     _caption(figure)
     return figure
@@ -104,7 +108,7 @@ def error_curves_figure(dataset: xarray.Dataset) -> Figure:
         axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel=f"mean squared error of the {what}", xlim=_ends(dataset.pi.values))
         axis.set_ylim(bottom=lowest / 2)
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=7, loc="outside right center")
-    figure.suptitle(rf"$\alpha = {dataset.attrs['alpha']:g}$, $\Delta = {dataset.attrs['noise_variance']:g}$", fontsize=10)
+    figure.suptitle(rf"$\alpha = {dataset.attrs['alpha']:g}$, {_noise(dataset.attrs)}", fontsize=10)
     _caption(figure)
     return figure
 
@@ -200,7 +204,7 @@ def figure_4_figure(panels: Sequence[xarray.Dataset]) -> Figure:
             axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel="mean squared error")
             axis.set_title(title, fontsize=10)
         row[0].set_ylabel(
-            rf"$\eta = {data.attrs['eta']:g}$, $\alpha = {data.attrs['alpha']:g}$, $\Delta = {data.attrs['noise_variance']:g}$"
+            rf"$\eta = {data.attrs['eta']:g}$, $\alpha = {data.attrs['alpha']:g}$, {_noise(data.attrs)}"
             "\nmean squared error"
         )
     axes[0, 0].legend(fontsize=7)

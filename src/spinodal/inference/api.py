@@ -213,7 +213,7 @@ def _models(
 
 def _names(learn: Sequence[str], model: Model) -> tuple[str, ...]:
     for name in learn:
-        check_choice("learn", name, LEARNABLE)
+        check_choice("learn", name, tuple(dict.fromkeys((*LEARNABLE, *parameters(model)))))
     return tuple(name for name in learn if name in parameters(model))
 
 

@@ -183,6 +183,22 @@ class Solution:
 
         return tuple(self[k].warnings for k in range(len(self.mean.F))) if self.batched else suspicions(self)
 
+    @cached_property
+    def sensors(self) -> Any:
+        """What each sensor (row of Y) is like, where the channel is a `Sensors`: `gain` and `offset`, each with `mean` and `variance`, and
+        `faulty`, a probability. None with other channels; of a batch, those of each instance.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.8, pi=2.0, rho=0.1, eta=0.0).replace(channel=sp.SensorGains(1e-4, spread=0.3))
+            >>> solution = sp.solve(sp.sample(problem, 50, seed=1).observed, problem)
+            >>> solution.sensors.gain.mean.shape
+            (40,)
+        """
+        from .readings import readings_of
+
+        return tuple(self[k].sensors for k in range(len(self.mean.F))) if self.batched else readings_of(self)
+
     def __repr__(self) -> str:
         from ..report.solution import one_line
 

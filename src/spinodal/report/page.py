@@ -23,6 +23,7 @@ from ..model.model import Problem
 from ..model.sampling import Instance
 from ..pair import Pair
 from ..theory import LEAST_GAIN, Outcome, pi_gain, spinodal
+from . import sensors as of_sensors
 from . import solution as words
 from .phases import PHASE_IN_WORDS, percent, recovered_in_words
 
@@ -114,6 +115,7 @@ def report_html(
     with matplotlib.rc_context(style):
         sections = [
             _parameters(solution, method),
+            *([_sensors(solution)] if solution.sensors is not None else []),
             _place(solution, outcome),
             _convergence(solution),
             _fit(solution),
@@ -211,6 +213,13 @@ def _svg(figure: Figure, label: str) -> str:
         text = re.sub(rf"(fill|stroke): {colour}\b", rf"\1: {adapted}", text, flags=re.IGNORECASE)
     named = text.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
     return f"<figure>{named}</figure>\n"
+
+
+def _sensors(solution: Solution) -> str:
+    columns, rows = of_sensors.standing_out(solution)
+    picture = _svg(of_sensors.sensors_picture(solution), "Gain, offset and health of every sensor")
+    told = _say(f"{_sentence(of_sensors.sensors_in_words(solution))} Gains are relative to the typical sensor.")
+    return _section("The sensors", told, picture, _say("Those that stand out most:"), _table(columns, rows))
 
 
 def _parameters(solution: Solution, method: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..inference.search.learning import parameters as learnable
 from ..inference.solution import Solution, Status
 from .phases import ADVICE, recovered_in_words
 
@@ -39,7 +40,13 @@ NAMES = {
     "slab_variance": "variance of X's nonzeros",
     "noise_variance": "noise variance",
     "eta": "error of F', eta",
+    "gain_spread": "spread of the gains",
+    "offset_variance": "variance of the offsets",
+    "faulty": "share of faulty sensors",
+    "fault_variance": "variance of what faulty sensors report",
 }
+# Parameters of sensors, which are told whether they were learned or not.
+OF_SENSORS = ("gain_spread", "offset_variance", "faulty")
 # A mean squared residual of more than so many times the noise variance is not noise.
 _UNEXPLAINED = 1.5
 # Points and size of the picture in a notebook.
@@ -89,6 +96,10 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
     }
     if solution.reproducibility is not None:
         arrays["reproducibility"] = (("atom",), solution.reproducibility)
+    if solution.sensors is not None:
+        (gain, gain_variance), (offset, offset_variance), faulty = solution.sensors
+        of_rows = {"gain": gain, "gain_variance": gain_variance, "offset": offset, "offset_variance": offset_variance, "faulty": faulty}
+        arrays |= {name: (("row",), value) for name, value in of_rows.items()}
     if solution.row_means is not None:
         arrays["row_means"] = (("row",), solution.row_means)
     attributes = {
@@ -122,7 +133,9 @@ def parameters(solution: Solution) -> dict[str, tuple[float, str]]:
     if solution.model is None:
         return {}
     prior = solution.model.prior.X
+    of_channel = {name: value for name, value in learnable(solution.model).items() if name in OF_SENSORS or name in solution.learned}
     values = {"density": getattr(prior, "rho", None), "noise_variance": solution.model.noise_variance, "eta": solution.model.eta}
+    values |= {name: value for name, value in of_channel.items() if values.get(name) is None}
     if values["density"] is not None:
         for name, default in (("mean", 0.0), ("variance", 1.0)):
             value = getattr(prior, name, None)
@@ -223,9 +236,19 @@ def _facts(solution: Solution) -> list[tuple[str, str]]:
         ("reason", str(solution.reason)),
         *([("runs", compared)] if (compared := runs_in_words(solution)) else []),
         *([("model", ", ".join(used))] if used else []),
+        *_of_sensors(solution),
         ("fit", f"{fit(solution)}{'; ' if verdict else ''}{verdict}"),
         *(("warning", warning) for warning in solution.warnings),
     ]
+
+
+def _of_sensors(solution: Solution) -> list[tuple[str, str]]:
+    """What each sensor is like, in a line."""
+    if solution.sensors is None:
+        return []
+    from .sensors import sensors_in_words
+
+    return [("sensors", sensors_in_words(solution))]
 
 
 def _warned(solution: Solution) -> str:

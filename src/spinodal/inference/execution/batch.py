@@ -255,7 +255,8 @@ def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, toler
         given, solver = plan.task(observed, model), plan.solver
         task, found = solver.learned(given, run.state), solver.estimate(given, run.state)
         F, X = _returned(task, found)
-        mean, variance = task.channel.predicted(F.mean @ X.mean / jnp.asarray(plan.N**0.5, task.Y.dtype)), Pair(F.variance, X.variance)
+        z, variance = F.mean @ X.mean / jnp.asarray(plan.N**0.5, task.Y.dtype), Pair(F.variance, X.variance)
+        mean = task.channel.fitted(task.Y, z, task.mask)
         residual = jnp.mean(task.seen(task.Y - mean) ** 2) / jnp.mean(task.seen_by_signal)
         nothing = jnp.mean(task.seen(task.Y - task.channel.predicted(jnp.zeros_like(task.Y))) ** 2) / jnp.mean(task.seen_by_signal)
         phi = solver.free_entropy(given, run.state)

@@ -32,8 +32,8 @@ def free_entropy(rules: Rules, task: Task, state: State) -> Any:
     matrix = prepare(rules, task, F)
     off = X._replace(mean=centred(X.mean, task.centre.X))
     out = residual(rules, task, matrix.mean, matrix.squares, off, state)
-    measured = task.channel.log_partition(task.Y, out.mean, out.variance) + _LEFT_OUT + out.onsager * out.g**2 / 2
-    energy = -jnp.sum(task.seen(measured))
+    said = task.channel.log_densities(task.Y, out.mean, out.variance, task.mask)
+    energy = -jnp.sum(said + task.seen(_LEFT_OUT + out.onsager * out.g**2 / 2))
     a, b = message_to_signals(rules, task, matrix, off.mean, out)
     cost = jnp.sum(divergence(task.prior.X, a, b, task.prior.X.posterior(a, b)))
     if rules.learns_F and not task.knowledge.fixed:

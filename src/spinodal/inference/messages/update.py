@@ -174,9 +174,7 @@ def residual(rules: Rules, task: Task, F: Any, squares: Squares, X: Moments, sta
     mean = F @ X.mean - onsager * state.g
     mean = with_offsets(state.offset, mean) if task.removes_means else mean
     variance = sum(spread) + task.temperature
-    g, precision = task.channel.output(task.Y, mean, variance)
-    g = task.seen(g)
-    precision = task.seen(precision) if jnp.ndim(precision) == 2 else precision
+    g, precision = task.channel.output_where(task.Y, mean, variance, task.mask)
     g2, typical = structure.average(task, g**2), structure.average(task, precision)
     least = jnp.finfo(g.dtype).tiny ** 0.25  # kept from zero so that 1/level^2 stays finite
     excess = jnp.maximum(g2 / typical, least) if rules.measured else jnp.maximum(1, rules.floor * g2 / typical)
@@ -191,6 +189,13 @@ def residual(rules: Rules, task: Task, F: Any, squares: Squares, X: Moments, sta
         level=excess / typical,
         square=g2 / typical**2,
     )
+
+
+def inputs(rules: Rules, task: Task, state: State) -> Moments:
+    """Mean and variance of every z as the channel is told them, before it looks at y. `state` must have its scale applied."""
+    matrix = prepare(rules, task, state.F)
+    out = residual(rules, task, matrix.mean, matrix.squares, state.X._replace(mean=centred(state.X.mean, task.centre.X)), state)
+    return Moments(out.mean, jnp.broadcast_to(out.variance, task.Y.shape))
 
 
 def _root_N(task: Task) -> Any:
@@ -294,7 +299,7 @@ def update(rules: Rules, task: Task, state: State, step_size: Any) -> tuple[Stat
         return one_pass(rules, part, matrix._replace(squares=squares), here, step_X, counts_now(state))
 
     everything = Signals(state.X, state.g, state.level, state.square, state.offset.X, task.Y, task.mask)
-    new, sums = over_blocks(over, everything, matrix.squares, rules.structure.local)
+    new, sums = over_blocks(over, everything, matrix.squares, rules.structure.local and not task.channel.by_rows)
     offset = state.offset._replace(X=new.offset)
     state = state._replace(X=new.X, g=new.g, level=new.level, square=new.square, offset=offset)
     return after_pass(rules, task, state, sums, step_size), sums.power

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ...errors import check_choice
+from ...model.channels import GaussianNoise
 from ...model.model import Model
+from ...model.priors import Moments
 from ...pair import Pair
 from ..loop import History, Tolerance, median
 from ..messages.update import COUNT_EVERY
@@ -24,11 +25,18 @@ from ..task import Task
 from .annealing import too_hot_to_learn
 from .diagnostics import residuals
 
-# Names of what can be learned, and of the parameters of the prior of X that they are.
+# Names of what can be learned whatever the channel, and of the parameters of the prior of X that they are.
 LEARNABLE = ("noise_variance", "density", "slab_mean", "slab_variance", "eta")
 _OF_SLAB = {"density": "rho", "slab_mean": "mean", "slab_variance": "variance"}
-# A step changes these by at most these factors.
+# A step changes these by at most these factors, and those of a channel by at most this one.
 _FASTEST = {"noise_variance": 2.0, "density": 1.2, "slab_variance": 1.2, "eta": 1.2}
+_OF_CHANNEL = 1.5
+# The share of a Newton step that is taken.
+_STEP = 0.5
+# The ranges that some of those are kept in.
+_KEPT = {"share": (1e-4, 0.5), "faulty": (1e-4, 0.9), "nu": (2.1, 1e3), "gain_spread": (1e-3, 3.0)}
+# What a channel calls its noise.
+_NOISE = "variance"
 # The density stays away from 0 and 1, where it could not come back from.
 _LEAST = 1e-4
 # Most power that signals can be learned to have, in units of the data's.
@@ -62,10 +70,6 @@ class Learning(Wrapper):
     inner: Solver
     names: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        for name in self.names:
-            check_choice("learn", name, LEARNABLE)
-
     def init(self, task: Task, key: Any, start: Any = None) -> Learned:
         values = {name: jnp.asarray(value, task.Y.dtype) for name, value in parameters(model_of(task)).items() if name in self.names}
         return Learned(self.inner.init(task, key, start), values, jnp.asarray(jnp.inf, task.Y.dtype), jnp.asarray(0), values)
@@ -95,16 +99,22 @@ class Learning(Wrapper):
 def parameters(model: Model) -> dict[str, Any]:
     """The parameters of a model that can be learned, by name; those that it does not have are left out."""
     own = {name: getattr(model.prior.X, field, None) for name, field in _OF_SLAB.items()}
-    values = {"noise_variance": model.noise_variance, **own, "eta": getattr(model.knowledge, "eta", None)}
+    values = {**_named(model.channel.learnable()), **own, "eta": getattr(model.knowledge, "eta", None)}
     fixed = model.knowledge.fixed or not hasattr(model.knowledge, "replace") or "eta" not in vars(model.knowledge)
     return {name: value for name, value in values.items() if value is not None and not (name == "eta" and fixed)}
+
+
+def _named(of_channel: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a channel under the names by which they are learned."""
+    return {"noise_variance" if name == _NOISE else name: value for name, value in of_channel.items()}
 
 
 def with_parameters(model: Model, values: dict[str, Any]) -> Model:
     """The model with these parameters in the place of its own."""
     slab = {field: values[name] for name, field in _OF_SLAB.items() if name in values}
     prior = model.prior._replace(X=model.prior.X.replace(**slab)) if slab else model.prior
-    channel = model.channel.replace(variance=values["noise_variance"]) if "noise_variance" in values else model.channel
+    of_channel = {name: values[told] for name in model.channel.learns for told in _named({name: None}) if told in values}
+    channel = model.channel.relearned(of_channel) if of_channel else model.channel
     knowledge = model.knowledge.replace(eta=values["eta"]) if "eta" in values else model.knowledge
     return Model(Pair(*prior), channel, knowledge)
 
@@ -127,9 +137,12 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
     """Better values after an iteration that counted nonzeros at a low temperature; and how far they moved, relatively, at most."""
     _, N, P = task.sizes
     measured, estimate = solver.measure(task, inner), solver.estimate(task, inner)
-    old, new = state.values, {}
+    old: dict[str, Any] = state.values
+    new: dict[str, Any] = {}
     nonzeros = jnp.maximum(jnp.sum(estimate.nonzeros), 1)
-    if "noise_variance" in old:
+    if not isinstance(task.channel, GaussianNoise):
+        new |= _likelier(task, solver.inputs(task, inner), old)
+    elif "noise_variance" in old:
         noise = old["noise_variance"] * noise_ratio(task, measured, estimate)
         if task.held is not None:
             first = state.first["noise_variance"]
@@ -149,10 +162,37 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
     if "eta" in old:
         apart = jnp.sqrt(1 + old["eta"]) * task.given - estimate.F.mean
         new["eta"] = jnp.mean(apart**2 + estimate.F.variance)
-    for name, factor in _FASTEST.items():
+    fastest = {**dict.fromkeys(_named(dict.fromkeys(task.channel.learns)), _OF_CHANNEL), **_FASTEST}
+    for name, factor in fastest.items():
         if name in new:
             new[name] = jnp.clip(new[name], old[name] / factor, old[name] * factor)
     accepted = {name: jnp.where((nonzeros > 1) & jnp.isfinite(value), value, old[name]).astype(task.Y.dtype) for name, value in new.items()}
-    moved = [jnp.abs(accepted[name] / old[name] - 1) for name in _FASTEST if name in accepted]
+    moved = [jnp.abs(accepted[name] / old[name] - 1) for name in fastest if name in accepted]
     drift = jnp.max(jnp.stack(moved)) if moved else jnp.zeros_like(state.drift)
     return {**old, **accepted}, drift
+
+
+def _likelier(task: Task, inputs: Moments, old: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of the channel under which Y is likelier, each entry predicted from the others: a Newton step of each logarithm."""
+    names = {name: told for name in task.channel.learns for told in _named({name: None}) if told in old}
+    if not names:
+        return {}
+
+    def likelihood(logs: Any) -> Any:
+        channel = task.channel.relearned(dict(zip(names, jnp.exp(logs), strict=True)))
+        return jnp.sum(channel.log_densities(task.Y, inputs.mean, inputs.variance, task.mask))
+
+    def along(direction: Any) -> tuple[Any, Any]:
+        """Slope and bend."""
+        return jax.jvp(lambda at: jax.jvp(likelihood, (at,), (direction,))[1], (here,), (direction,))
+
+    here = jnp.log(jnp.maximum(jnp.stack([old[told] for told in names.values()]), task.rounding))
+    slope, bend = jax.vmap(along)(jnp.eye(len(names), dtype=here.dtype))
+    furthest = jnp.log(jnp.asarray(_OF_CHANNEL, here.dtype))
+    step = jnp.where(bend < 0, -slope / jnp.where(bend < 0, bend, -1), jnp.sign(slope) * furthest)
+    # The step is right if nothing else moves. But what is not known of z follows the noise, and steps that do not reckon with it overshoot.
+    noise = task.channel.noise_scale(task.power)
+    follows = noise / (noise + jnp.mean(inputs.variance))
+    step *= jnp.stack([follows if name == _NOISE else jnp.asarray(_STEP, here.dtype) for name in names])
+    new = jnp.exp(here + jnp.clip(step, -furthest, furthest))
+    return {told: jnp.clip(new[k], *_KEPT.get(name, (task.rounding, jnp.inf))) for k, (name, told) in enumerate(names.items())}

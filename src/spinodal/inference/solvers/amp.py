@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from ...errors import check, check_choice
+from ...model.priors import Moments
 from ...pair import Pair
 from ..messages.free_entropy import free_entropy
 from ..messages.gauge import gauge_step, has_gauge
-from ..messages.update import Rules, State, by_signal, counts_now, first_state, rescaled, update
+from ..messages.update import Rules, State, by_signal, counts_now, first_state, inputs, rescaled, update
 from ..messages.variances import STRUCTURES
 from ..task import Task
 from .base import Estimate, Measured, Solver
@@ -142,6 +143,9 @@ class AMP(Solver):
 
     def estimate(self, task: Task, state: Any) -> Estimate:
         return estimate_of(_messages(state))
+
+    def inputs(self, task: Task, state: Any) -> Moments:
+        return inputs(self.rules, task, rescaled(_messages(state)))
 
     def free_entropy(self, task: Task, state: Any) -> Any:
         return free_entropy(self.rules, task, rescaled(_messages(state)))

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ...model.model import Model
 from ...model.priors import Moments
@@ -150,6 +151,21 @@ class Solver(ABC):
             True
         """
 
+    def inputs(self, task: Task, state: Any) -> Moments:
+        """Mean and variance of every z as the channel is told them: from everything but its own y, where the solver can tell.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> from spinodal.inference.task import make_task
+            >>> problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+            >>> task = make_task(sp.sample(problem, 20, seed=1).observed, problem, 20, "float32", sp.Pair(False, False))
+            >>> sp.AMP().inputs(task, sp.AMP().init(task, None)).mean.shape
+            (12, 120)
+        """
+        (F, s), (X, c), *_ = self.estimate(task, state)
+        N = task.sizes[1]
+        return Moments(F @ X / jnp.asarray(N**0.5, task.Y.dtype), (F**2 @ c + s @ (X**2 + c)) / N)
+
     def finished(self, task: Task, state: Any, history: History, tolerance: Tolerance) -> Any:
         """Whether the iterations have settled.
 
@@ -265,6 +281,9 @@ class Wrapper(Solver):
 
     def estimate(self, task: Task, state: Any) -> Estimate:
         return self.inner.estimate(self.inside(task, state), state.inner)
+
+    def inputs(self, task: Task, state: Any) -> Moments:
+        return self.inner.inputs(self.inside(task, state), state.inner)
 
     def free_entropy(self, task: Task, state: Any) -> Any:
         return self.inner.free_entropy(self.inside(task, state), state.inner)

@@ -76,17 +76,16 @@ class RelaxedBP(Solver):
         spread = (F.mean**2 * X.variance + F.variance * (X.mean**2 + X.variance)) / N
         mean, variance = jnp.sum(own, axis=1), jnp.sum(spread, axis=1) + task.temperature
         # As in `messages.update.residual`: where the measured square of g is above what the precision says, variance is added.
-        g, precision = task.channel.output(task.Y, mean, variance)
-        g, precision = task.seen(g), task.seen(jnp.broadcast_to(precision, task.Y.shape))
+        g, precision = task.channel.output_where(task.Y, mean, variance, task.mask)
         g2, typical = (jnp.mean(value, axis=0) / task.seen_by_signal for value in (g**2, precision))
         excess = jnp.maximum(1, self.residual_floor * g2 / typical)
         more = (excess - 1) / typical
         others = jnp.maximum(variance[:, None] - spread, 0) + more
-        out = task.channel.output(task.Y[:, None], mean[:, None] - own, others)
-        seen = 1.0 if task.mask is None else task.mask[:, None]
+        seen = None if task.mask is None else task.mask[:, None]
+        out = task.channel.output_where(task.Y[:, None], mean[:, None] - own, others, seen)
 
         def send(other: Moments) -> tuple[Any, Any]:
-            return other.mean**2 * out.precision / N * seen, other.mean * out.g / root * seen
+            return other.mean**2 * out.precision / N, other.mean * out.g / root
 
         measured = state._replace(g=g / excess, level=excess / typical, square=g2 / typical**2)
         return measured, send(F), send(X)

@@ -5,14 +5,24 @@ from .base import Channel, Output
 from .binary import Binary
 from .clipped import Clipped
 from .counts import Poisson
+from .gains import GainLaw, LogNormalGains, UniformGains
 from .gaussian import GaussianNoise
 from .named import named_channel
 from .outcomes import Outcomes
 from .outliers import Outliers
 from .quantized import OneBit, Quantized
+from .sensors import FaultySensors, Readings, SensorGains, SensorOffsets, Sensors
 from .student import StudentNoise
 
 __all__ = [
+    "Readings",
+    "GainLaw",
+    "UniformGains",
+    "Sensors",
+    "SensorOffsets",
+    "SensorGains",
+    "LogNormalGains",
+    "FaultySensors",
     "Binary",
     "Channel",
     "ChannelAverages",

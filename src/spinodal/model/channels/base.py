@@ -53,6 +53,10 @@ class Channel(Parametric):
 
     # Whether y - z does not depend on z, so that the theory's averages are the same at every w.
     additive = False
+    # The parameters that data can tell.
+    learns: tuple[str, ...] = ()
+    # Whether the signals of a row share something unknown, so that `output` needs whole rows of Y.
+    by_rows = False
 
     @property
     def shows_units(self) -> bool:
@@ -102,6 +106,32 @@ class Channel(Parametric):
         g, curvature = jax.jvp(slope, (w,), (one,))
         return Output(g, -curvature)
 
+    def output_where(self, y: Any, w: Any, V: Any, mask: Any) -> Output:
+        """g and precision of the entries that were observed, where the mask is 1; zero in the others. None: all were.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> g, _ = sp.GaussianNoise(1.0).output_where(np.full(2, 2.0), np.ones(2), 1.0, np.array([1.0, 0.0]))
+            >>> g.tolist()
+            [0.5, 0.0]
+        """
+        g, precision = self.output(y, w, V)
+        if mask is None:
+            return Output(g, precision)
+        return Output(g * mask, precision * mask if jnp.ndim(precision) >= jnp.ndim(mask) else precision)
+
+    def log_densities(self, y: Any, w: Any, V: Any, mask: Any) -> Any:
+        """log Z of the entries that were observed, zero in the others; where a row is one measurement, its share of the row's.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> print(f"{float(sp.GaussianNoise(1.0).log_densities(2.0, 1.0, 1.0, None)):.4f}")
+            -1.5155
+        """
+        values = self.log_partition(y, w, V)
+        return values if mask is None else values * mask
+
     def at_least(self, variance: Any) -> Self:
         """The channel with noise of at least this variance, where it has a noise that could vanish: below it rounding errors win.
 
@@ -147,6 +177,36 @@ class Channel(Parametric):
             2.0
         """
         return z
+
+    def fitted(self, y: Any, z: Any, mask: Any) -> Any:
+        """The y to expect for a known z, with what y itself says of a row's sensor.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).fitted(2.5, 2.0, None)
+            2.0
+        """
+        return self.predicted(z)
+
+    def learnable(self) -> dict[str, Any]:
+        """The parameters that can be learned from data, by name.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.Outliers(0.01, 0.05, 1.0).learnable()
+            {'variance': 0.01, 'share': 0.05, 'outlier_variance': 1.0}
+        """
+        return {name: getattr(self, name) for name in self.learns}
+
+    def relearned(self, values: dict[str, Any]) -> Self:
+        """The channel with other values of these parameters.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).relearned({"variance": 0.2})
+            GaussianNoise(variance=0.2)
+        """
+        return self.replace(**values)
 
     def fault_of(self, y: np.ndarray) -> str | None:
         """What measurements must be and these are not, to follow "Y must ..."; None if the channel can have put them all out.

@@ -34,6 +34,8 @@ class Binary(Channel):
     link: str = "probit"
     scale: Any = 1.0
 
+    learns = ("scale",)
+
     def __post_init__(self) -> None:
         check_choice("link", self.link, ("probit", "logistic"))
         check_positive("scale", self.scale)

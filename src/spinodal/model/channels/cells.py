@@ -13,6 +13,9 @@ from jax.scipy.special import log_ndtr
 
 from .base import Channel, Output
 
+# Stands for infinity where derivatives are taken.
+_FAR = 1e10
+
 
 class BehindNoise(Channel):
     """A channel that sees z plus noise, or dither, of a variance that is one of its parameters."""
@@ -29,6 +32,7 @@ class BehindNoise(Channel):
 
 def log_between(low: Any, high: Any) -> Any:
     """log of the probability that a standard normal number lies between low and high; either may be infinite."""
+    low, high = (jnp.where(jnp.isfinite(end), end, jnp.sign(end) * _FAR) for end in (low, high))  # infinity has no slope
     # Mirrored to the side where the distribution function is small, so that nothing cancels.
     mirrored = low + high > 0
     low, high = jnp.where(mirrored, -high, low), jnp.where(mirrored, -low, high)

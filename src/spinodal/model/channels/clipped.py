@@ -30,6 +30,8 @@ class Clipped(BehindNoise):
     high: Any = 1.0
     variance: Any = 0.0
 
+    learns = ("variance",)
+
     def __post_init__(self) -> None:
         check_nonnegative("variance", self.variance)
         if not np.all(np.asarray(self.low) < np.asarray(self.high)):

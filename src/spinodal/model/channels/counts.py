@@ -35,6 +35,8 @@ class Poisson(Channel):
     rate: Any = 1.0
     background: Any = 0.0
 
+    learns = ("rate",)
+
     def __post_init__(self) -> None:
         check_positive("rate", self.rate)
         check_nonnegative("background", self.background)

@@ -28,6 +28,8 @@ class GaussianNoise(Channel):
 
     variance: Any = 0.0
 
+    learns = ("variance",)
+
     def __post_init__(self) -> None:
         check_nonnegative("noise_variance", self.variance)
 

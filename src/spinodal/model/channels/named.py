@@ -10,9 +10,11 @@ from .base import Channel
 from .binary import Binary
 from .clipped import Clipped
 from .counts import Poisson
+from .gains import LogNormalGains, UniformGains
 from .gaussian import GaussianNoise
 from .outliers import Outliers
 from .quantized import OneBit, Quantized
+from .sensors import FaultySensors, SensorGains, SensorOffsets, Sensors
 from .student import StudentNoise
 
 
@@ -24,6 +26,17 @@ def _parameters(channel: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(channel))
 
 
+def _gains(variance: float = 0.0, spread: float = 0.3, low: float | None = None, high: float | None = None) -> SensorGains:
+    law = None if low is None and high is None else UniformGains(low or 1.0, high or 1.0)
+    return SensorGains(variance, spread, gains=law)
+
+
+def _sensors(
+    variance: float = 0.0, spread: float = 0.3, offset_variance: float = 0.1, faulty: float = 0.05, fault_variance: float = 1.0
+) -> Sensors:
+    return Sensors(variance, LogNormalGains(spread), offset_variance, faulty, fault_variance)
+
+
 _NAMED: dict[str, tuple[Callable[..., Channel], tuple[str, ...]]] = {
     "gaussian": (GaussianNoise, _parameters(GaussianNoise)),
     "outliers": (Outliers, _parameters(Outliers)),
@@ -32,6 +45,10 @@ _NAMED: dict[str, tuple[Callable[..., Channel], tuple[str, ...]]] = {
     "quantized": (_uniform, ("bits", "reach", "variance")),
     "one-bit": (OneBit, _parameters(OneBit)),
     "binary": (Binary, _parameters(Binary)),
+    "gains": (_gains, ("variance", "spread", "low", "high")),
+    "offsets": (SensorOffsets, ("variance", "offset_variance")),
+    "faulty": (FaultySensors, ("variance", "faulty", "fault_variance")),
+    "sensors": (_sensors, ("variance", "spread", "offset_variance", "faulty", "fault_variance")),
     "poisson": (Poisson, _parameters(Poisson)),
 }
 NAMES = tuple(_NAMED)

@@ -27,6 +27,8 @@ class Outliers(Channel):
     share: Any = 0.01
     outlier_variance: Any = 1.0
 
+    learns = ("variance", "share", "outlier_variance")
+
     additive = True
 
     def __post_init__(self) -> None:

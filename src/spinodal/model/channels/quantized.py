@@ -34,6 +34,8 @@ class Quantized(BehindNoise):
     thresholds: Any
     variance: Any = 0.0
 
+    learns = ("variance",)
+
     def __post_init__(self) -> None:
         thresholds = np.asarray(self.thresholds, dtype=float)
         if thresholds.ndim != 1 or not thresholds.size or not np.all(np.isfinite(thresholds)) or np.any(np.diff(thresholds) <= 0):
@@ -113,6 +115,8 @@ class OneBit(BehindNoise):
 
     threshold: Any = 0.0
     variance: Any = 0.0
+
+    learns = ("variance",)
 
     def __post_init__(self) -> None:
         check_nonnegative("variance", self.variance)

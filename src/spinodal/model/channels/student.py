@@ -34,6 +34,8 @@ class StudentNoise(Channel):
     scale: Any = 1.0
     nu: Any = 4.0
 
+    learns = ("scale", "nu")
+
     additive = True
 
     def __post_init__(self) -> None:

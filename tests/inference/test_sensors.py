@@ -1,0 +1,108 @@
+"""Unknown sensors, solved for: with F known, with a hint, in one call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+
+
+def aligned_error(X: np.ndarray, truth: np.ndarray) -> float:
+    """Mean square error of the typical signal, a common scale fitted."""
+    scale = np.sum(X * truth) / np.sum(X * X)
+    return float(np.median(np.mean((scale * X - truth) ** 2, axis=0)))
+
+
+@pytest.fixture(scope="module")
+def array() -> tuple[sp.Problem, sp.Instance, sp.Solution]:
+    sensors = sp.Sensors(1e-4, sp.LogNormalGains(0.3), 0.05, 0.06, 0.3)
+    problem = sp.Problem.sparse(alpha=0.8, pi=2.0, rho=0.15, eta=0.01).replace(channel=sensors)
+    instance = sp.sample(problem, 100, seed=0)
+    return problem, instance, sp.calibrate(instance.observed.Y, instance.observed.F_prime)
+
+
+@pytest.mark.claims
+def test_one_call_is_as_good_as_being_told_everything(array: tuple[sp.Problem, sp.Instance, sp.Solution]) -> None:
+    problem, instance, found = array
+    told = sp.solve(instance.observed, problem)
+    assert found.status == "converged"
+    assert aligned_error(found.mean.X, instance.truth.X) < 1.1 * aligned_error(told.mean.X, instance.truth.X)
+    learned = found.model.channel.learnable()
+    assert learned["gain_spread"] == pytest.approx(0.3, rel=0.25)  # of 73 gains
+    assert learned["variance"] == pytest.approx(1e-4, rel=0.3)
+
+
+@pytest.mark.claims
+def test_faults_are_named_and_gains_lie_in_their_intervals(array: tuple[sp.Problem, sp.Instance, sp.Solution]) -> None:
+    _, instance, found = array
+    clean = instance.truth.F @ instance.truth.X / 10
+    related = np.array([np.corrcoef(y, z)[0, 1] for y, z in zip(instance.observed.Y, clean, strict=True)])
+    readings = found.sensors
+    np.testing.assert_array_equal(readings.faulty > 0.5, related < 0.5)
+    works = related > 0.5
+    true = np.array([np.polyfit(z, y, 1)[0] for y, z in zip(instance.observed.Y, clean, strict=True)])[works]
+    mean, spread = readings.gain.mean[works], np.sqrt(readings.gain.variance[works])
+    scale = np.exp(np.median(np.log(true / mean)))
+    within = np.mean(np.abs(mean * scale - true) < 1.645 * spread)
+    assert abs(within - 0.9) < 5 * np.sqrt(0.09 / works.sum())
+
+
+@pytest.mark.claims
+def test_the_report_shows_each_sensor(array: tuple[sp.Problem, sp.Instance, sp.Solution], tmp_path: Path) -> None:
+    found = array[2]
+    page = found.report(tmp_path / "page.html").read_text()
+    assert "The sensors" in page
+    assert "suspected of a fault" in page
+    assert "suspected of a fault" in found.summary()
+    assert found.to_xarray()["gain"].shape == (80,)
+
+
+@pytest.mark.parametrize(
+    ("sensors", "alpha", "P"),
+    [
+        (sp.SensorGains(1e-8, gains=sp.UniformGains(0.6, 1.4)), 0.7, 3),
+        (sp.FaultySensors(1e-8, 0.2, 0.2), 0.8, 3),
+        (sp.SensorOffsets(1e-8, 0.5), 0.7, 5),
+    ],
+    ids=["gains", "faulty", "offsets"],
+)
+def test_few_signals_with_the_matrix_known(sensors: sp.Sensors, alpha: float, P: int) -> None:
+    """Cal-AMP's case: F known, as few signals as it takes."""
+    problem = sp.Problem.sparse(alpha=alpha, pi=P / 100, rho=0.15, eta=0.0).replace(channel=sensors)
+    instance = sp.sample(problem, 100, seed=2)
+    found = sp.solve(instance.observed, problem, max_iterations=1500).mean.X
+    cosine = np.sum(found * instance.truth.X) / np.sqrt(np.sum(found**2) * np.sum(instance.truth.X**2))
+    assert cosine > 0.999
+
+
+@pytest.mark.claims
+def test_missing_entries(array: tuple[sp.Problem, sp.Instance, sp.Solution]) -> None:
+    problem, _, _ = array
+    holes = problem.replace(observed_fraction=0.7, pi=3.0)
+    instance = sp.sample(holes, 60, seed=3)
+    found = sp.solve(instance.observed, holes)
+    assert aligned_error(found.mean.X, instance.truth.X) < 3 * sp.amp_mse(holes).mse.X
+
+
+def test_bad_input() -> None:
+    with pytest.raises(sp.InputError, match="spread must be"):
+        sp.SensorGains(0.1, spread=0.0)
+    with pytest.raises(sp.InputError, match="high must be a finite number above low"):
+        sp.UniformGains(1.0, 1.0)
+    with pytest.raises(sp.InputError, match="gains must be"):
+        sp.Sensors(0.1, gains=0.3)  # type: ignore[arg-type]
+    with pytest.raises(sp.InputError, match="F0 must be a matrix"):
+        sp.calibrate(np.ones((3, 4)), None)
+
+
+def test_by_name() -> None:
+    from spinodal.model.channels import named_channel
+
+    assert named_channel("gains:spread=0.2").gains == sp.LogNormalGains(0.2)  # type: ignore[attr-defined]
+    assert named_channel("gains:low=0.6,high=1.4").gains == sp.UniformGains(0.6, 1.4)  # type: ignore[attr-defined]
+    assert named_channel("faulty:faulty=0.1").faulty == 0.1  # type: ignore[attr-defined]
+    with pytest.raises(sp.InputError, match="channel gains must have its parameters"):
+        named_channel("gains:width=3")
