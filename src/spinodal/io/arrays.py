@@ -35,7 +35,10 @@ def reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def _pickled(path: Path) -> InputError:
-    return InputError(f"FILE must hold plain arrays, but {str(path)!r} holds pickled objects, which are never loaded.")
+    return InputError(
+        f"FILE must hold plain arrays, but {str(path)!r} holds pickled objects, which are never loaded; "
+        "save plain numbers, and names as np.array(names, str)."
+    )
 
 
 def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -120,7 +123,7 @@ def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[
             with xarray.open_dataset(path, engine=None if newer else "scipy", decode_times=False) as dataset:
                 check_room("FILE", _TIMES_HELD * int(dataset.nbytes), f"what {str(path)!r} unpacks to")
                 labels = {
-                    str(name): [tuple(map(_word, dataset[axis].values)) if axis in dataset.coords else None for axis in variable.dims]
+                    str(name): [tuple(map(word, dataset[axis].values)) if axis in dataset.coords else None for axis in variable.dims]
                     for name, variable in dataset.data_vars.items()
                 }
                 return {str(name): variable.values for name, variable in dataset.data_vars.items()}, dict(dataset.attrs), labels
@@ -133,7 +136,8 @@ def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[
             ) from None
 
 
-def _word(label: Any) -> str:
+def word(label: Any) -> str:
+    """A label as text."""
     return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
 
 
