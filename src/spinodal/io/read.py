@@ -11,8 +11,9 @@ import numpy as np
 from ..errors import InputError, check_path, check_room
 from ..model.sampling import Observed
 from ..pair import Pair
-from .arrays import read_mat, read_nc, read_npy, read_npz, word
+from .arrays import read_nc, read_npy, read_npz, word
 from .labels import Layout, names_of
+from .matlab import read_mat
 from .text import read_table
 
 if TYPE_CHECKING:
