@@ -2,7 +2,7 @@
 
 Then live runs of 100 shapes, two at a time, with figures asked for meanwhile. Answers must come within 2 s, none may be an error of the
 server, and when no run is under way the server and its workers must have the same memory to 100 MB, however many shapes there were. All is
-compiled anew, about 800 s of CPU time: minutes on two cores. Writes results/load.csv: a line for the clients, and one for each two runs.
+compiled anew, some 7 s of CPU time for each shape. Writes results/load.csv: a line for the clients, and one for each two runs.
 """
 
 from __future__ import annotations
