@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import mmap
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +40,10 @@ def known(flags: dict[str, str]) -> str:
 if "XLA_FLAGS" not in os.environ:
     os.environ["XLA_FLAGS"] = known(QUICKLY)
 
+# What is imported or compiled is never garbage, and looking through it again and again takes a good part of a long test run: it is not
+# looked through while tests are collected, and afterwards only once.
+gc.disable()
+
 # Files that take longest go first, so that no process is left with one of them while the others are done.
 LONGEST = (
     "test_priors_recovered.py",
@@ -62,6 +67,18 @@ LONGEST = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_stays() -> Iterator[None]:
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 class Done(NamedTuple):

@@ -133,6 +133,30 @@ def test_missing_entries_become_the_mask_and_signals_may_be_rows(tmp_path: Path)
 # Named arrays
 
 
+WORDS = np.array([f"sensor {k}" for k in range(len(Y))])
+YEARS = np.arange(1990, 1990 + Y.shape[1])
+
+
+@pytest.mark.parametrize("keys", [("row_names", "column_names"), ("rows", "columns")])
+def test_names_in_npz_files(tmp_path: Path, keys: tuple[str, str]) -> None:
+    path, years = tmp_path / "y.npz", tuple(map(str, YEARS))
+    np.savez(path, Y=Y, **dict(zip(keys, (WORDS, YEARS), strict=True)))
+    assert read_measurements(path).names == (tuple(WORDS), years)
+    assert read_measurements(path, transpose=True).names == (years, tuple(WORDS))
+    np.savez(path, A=Y, **{keys[0]: WORDS.astype("S")})
+    assert read_measurements(path).names == (tuple(WORDS), None)
+    np.savez(path, Y=Y, rows=np.array(4), columns=np.arange(3))  # a number of rows, and some numbers
+    assert read_measurements(path).names == (None, None)
+    np.savez(path, Y=Y, B=Y[:, :2], **dict(zip(keys, (WORDS, YEARS.astype(str)), strict=True)))
+    assert read_measurements(path, array="B").names == (tuple(WORDS), None)  # the columns of Y are others
+    np.savez(path, Y=Y, **{keys[1]: WORDS[:2]})
+    with pytest.raises(sp.InputError, match=rf"^{keys[1]} must have a name for each column of Y, but in .* it has 2 for 15 columns\.$"):
+        read_measurements(path)
+    np.savez(path, Y=Y, **{keys[0]: WORDS.astype(object)})
+    with pytest.raises(sp.InputError, match=r"pickled objects, which are never loaded; .*names as np\.array\(names, str\)\.$"):
+        read_measurements(path)
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".mat", ".nc"])
 def test_named_arrays(tmp_path: Path, suffix: str) -> None:
     F, X = RNG.normal(size=(4, 3)), RNG.normal(size=(3, 15))

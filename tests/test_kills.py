@@ -140,3 +140,5 @@ def test_an_estimator_killed_ten_times_while_it_is_saved(tmp_path: Path, start: 
         seen.append(known.index(path.read_bytes()))  # one of the two, and nothing else
         assert len(sp.DictionaryLearner.load(path).components_) == (3, 20)[seen[-1]]
     assert set(seen) == {0, 1}
+    sp.DictionaryLearner.load(path).save(path)
+    assert not any(each.name.startswith(".") for each in tmp_path.iterdir())

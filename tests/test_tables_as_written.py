@@ -15,6 +15,7 @@ import pandas
 import pytest
 
 import spinodal as sp
+from draws import draw
 from spinodal.inference.starts import automatic
 from spinodal.io import read_measurements
 from unsolved import unsolved
@@ -269,7 +270,7 @@ def test_read_right_or_refused_with_what_helps(tmp_path: Path, what: str) -> Non
         assert turned.names == (case.columns, case.rows)
 
 
-SIGNALS = np.asarray(sp.sample(sp.Problem.sparse(alpha=1.0, pi=10.0, rho=0.15, noise_variance=1e-3), 12, seed=2).observed.Y)
+SIGNALS = draw(sp.Problem.sparse(alpha=1.0, pi=10.0, rho=0.15, noise_variance=1e-3), 12, seed=2).observed.Y
 WARNED: dict[str, tuple[str, str, dict[str, Any], np.ndarray]] = {
     "an index without a name": (
         csv(values=np.column_stack([np.arange(3, 3 + len(SIGNALS)), SIGNALS]), header=False, index=False),

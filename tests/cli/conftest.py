@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
+from draws import draw
 from spinodal.cli import main
 
 # One small shape for all tests, so that it is compiled once: M = 12, N = 20, P = 60.
@@ -44,7 +45,7 @@ def run_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Do
 @pytest.fixture(scope="session")
 def instance() -> sp.Instance:
     """The data that most tests solve, and the truth."""
-    return sp.sample(PROBLEM, 20, seed=5)
+    return draw(PROBLEM, 20, seed=5)
 
 
 @pytest.fixture

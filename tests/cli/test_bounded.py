@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import subprocess
 import sys
+import tracemalloc
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -183,6 +186,61 @@ def test_sparse_matrices_that_can_not_be_filled(refuse: Refuse, tmp_path: Path, 
     scipy.io.savemat(tmp_path / "in.mat", {"Y": scipy.sparse.csc_matrix((np.ones(9), (diagonal, diagonal)), shape=(40_000, 40_000))})
     monkeypatch.setattr(errors, "host_memory", lambda: 24e9)
     refuse(("solve", "in.mat", "--n-atoms", "3"), "FILE must leave room in memory", "needs about 25.6 GB")
+
+
+def matlab_variable(content: np.ndarray, said: int, shape: tuple[int, int], name: bytes = b"Y") -> bytes:
+    """A .mat file with one compressed variable of doubles, which says that it unpacks to so many bytes."""
+    parts = struct.pack("<4I", 6, 8, 6, 0) + struct.pack("<2I2i", 5, 8, *shape)
+    parts += struct.pack("<2I", 1, len(name)) + name + bytes(-len(name) % 8) + struct.pack("<2I", 9, content.nbytes) + content.tobytes()
+    packed = zlib.compress(struct.pack("<2I", 14, len(parts) if said < 0 else said) + parts, 1)
+    return b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x0100) + b"IM" + struct.pack("<2I", 15, len(packed)) + packed
+
+
+def test_a_compressed_matrix_is_not_unpacked_where_there_is_no_room(
+    refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sound.mat").write_bytes(matlab_variable(np.eye(4), -1, (4, 4)))
+    np.testing.assert_array_equal(sp.read_measurements(tmp_path / "sound.mat").observed.Y, np.eye(4))
+    monkeypatch.setattr(errors, "host_memory", lambda: 1e9)
+    monkeypatch.setattr(scipy.io, "loadmat", lambda *_, **__: pytest.fail("unpacked before its size was looked at"))
+    zeros = np.zeros(4_000_000)
+    for content, said, shape, words in (
+        (zeros[:9], -1, (1000, 125_000), ("FILE must leave room in memory, but what 'in.mat' unpacks to", "needs about 2 GB")),
+        (zeros[:9], 1_000_000_000, (3, 3), ("FILE must leave room in memory", "needs about 2 GB")),
+        (zeros, 200, (3, 3), ("FILE must be a whole .mat file", "Y unpacks to more than the 200 bytes that it says")),
+    ):
+        (tmp_path / "in.mat").write_bytes(matlab_variable(content, said, shape))
+        refuse(("solve", "in.mat", "--n-atoms", "3"), *words)
+    (tmp_path / "in.mat").write_bytes(matlab_variable(zeros[:9], -1, (3, 3), bytes(4_000_000)))
+    refuse(("solve", "in.mat", "--n-atoms", "3"), "FILE must be a whole .mat file", "a name or a list of sizes is too long")
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_structs_and_cells_are_not_unpacked(refuse: Refuse, tmp_path: Path, compressed: bool) -> None:
+    cells = np.empty((1, 2), object)
+    cells[0, :] = [np.zeros(2_000_000)] * 2
+    held = {"s": {"a": np.zeros(2_000_000)}, "c": cells}
+    scipy.io.savemat(tmp_path / "in.mat", held, do_compression=compressed)
+    scipy.io.savemat(tmp_path / "with.mat", {**held, "Y": np.eye(4), "F_prime": np.ones((4, 2))}, do_compression=compressed)
+    refuse(("solve", "in.mat", "--n-atoms", "3"), "FILE must hold an array Y or one matrix only", "s (1 x 1, object), c (1 x 2, object)")
+    refuse(("solve", "in.mat", "--n-atoms", "3", "--array", "s"), "Y must hold real numbers, but in 'in.mat' it holds object")
+    tracemalloc.start()
+    found = sp.read_measurements(tmp_path / "with.mat").observed
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found.Y, np.eye(4))
+    np.testing.assert_array_equal(found.F_prime, np.ones((4, 2)))
+    assert peak < 8e6  # 16 MB are in either
+
+
+def test_of_variables_of_one_name_the_last_counts(refuse: Refuse, tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "struct.mat", {"Y": {"a": np.ones((4, 4))}})
+    scipy.io.savemat(tmp_path / "matrix.mat", {"Y": np.eye(4)})
+    one, other = ((tmp_path / name).read_bytes() for name in ("struct.mat", "matrix.mat"))
+    (tmp_path / "in.mat").write_bytes(one + other[128:])
+    np.testing.assert_array_equal(sp.read_measurements(tmp_path / "in.mat").observed.Y, np.eye(4))
+    (tmp_path / "in.mat").write_bytes(other + one[128:])
+    refuse(("solve", "in.mat", "--n-atoms", "3"), "Y must hold real numbers, but in 'in.mat' it holds object")
 
 
 def test_text_far_larger_than_memory(refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 import spinodal as sp
 from conftest import Done
+from draws import draw
 from spinodal.cli import main
 from spinodal.cli.output import between_iterations
 from spinodal.inference.solution import Status
@@ -28,7 +29,7 @@ from spinodal.report.solution import NEXT_STEP
 Run = Callable[..., Done]
 # The instance of the fixtures, which a list of parameters can't have.
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
-INSTANCE = sp.sample(PROBLEM, 20, seed=5)
+INSTANCE = draw(PROBLEM, 20, seed=5)
 ARRAYS = {"Y": INSTANCE.observed.Y, "F_prime": INSTANCE.observed.F_prime}
 TRUTH = {"F": INSTANCE.truth.F, "X": INSTANCE.truth.X}
 PARAMETERS = ("--rho", "0.1", "--delta", "1e-2", "--eta", "0.1")

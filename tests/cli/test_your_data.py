@@ -68,6 +68,9 @@ def test_names_of_rows_and_columns_are_carried(run_cli: Run, tmp_path: Path, ins
     with np.load(tmp_path / "y-spinodal.npz") as saved:
         assert saved["row_names"].tolist() == rows
         assert saved["column_names"].tolist() == columns
+        np.savez(tmp_path / "again.npz", Y=instance.observed.Y, row_names=saved["row_names"], column_names=saved["column_names"])
+    assert sp.read_measurements(tmp_path / "again.npz").names == (tuple(rows), tuple(columns))
+    assert sp.read_measurements(tmp_path / "y-spinodal.npz", array="F_mean").names == (tuple(rows), None)
     page = (tmp_path / "page.html").read_text()
     assert "sensor 11" in page
     assert "Signals explained worst: day " in page

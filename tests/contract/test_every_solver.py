@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import spinodal as sp
+from draws import draw
 from spinodal.evaluation.scoring import signal_errors
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
 N, INSTANCES, LIMIT = 20, 3, 200
-INSTANCE = sp.sample(PROBLEM, N, seed=5, batch=INSTANCES)
+INSTANCE = draw(PROBLEM, N, seed=5, batch=INSTANCES)
 TRUTH = sp.Pair(INSTANCE.truth.F[0], INSTANCE.truth.X[0])
 
 MESSAGE_PASSING: dict[str, Any] = {

@@ -155,6 +155,7 @@ def test_callback_and_verbose(capsys: pytest.CaptureFixture[str]) -> None:
         (sp.DictionaryLearner(2, slab_variance=0), "slab_variance"),
         (sp.DictionaryLearner(2, max_iter=-1), "max_iter"),
         (sp.DictionaryLearner(2, refine_iter=-1), "refine_iter"),
+        (sp.DictionaryLearner(2, center="yes"), "center"),
         (sp.BlindCalibration(np.ones((2, 4)), 0.0), "eta"),
         (sp.BlindCalibration(np.ones((2, 4)), -1), "eta"),
         (sp.BlindCalibration(np.ones((4, 3)), 0.1), "matrix"),
@@ -166,6 +167,22 @@ def test_bad_parameters_are_refused_in_one_sentence(estimator: Any, names: str) 
     with pytest.raises(sp.InputError, match=f"^{names} must") as refused:
         estimator.fit(np.ones((10, 4)))
     assert str(refused.value).count("\n") == 0
+
+
+@pytest.mark.parametrize("slab_mean", [1.5, "auto"])
+def test_centred_data_and_a_prior_with_a_mean_do_not_go_together(slab_mean: float | str) -> None:
+    """The sentence is that of `solve`."""
+    positive = sp.Model(prior=sp.Pair(F=sp.Gaussian(), X=sp.GaussBernoulli(0.1, mean=1.5)), channel=sp.GaussianNoise(0.1))
+    said = []
+    for refused in (
+        lambda: sp.solve(np.eye(4), positive, n_atoms=2, center=True),
+        lambda: sp.DictionaryLearner(2, slab_mean=slab_mean, center=True).fit(np.ones((10, 4))),
+        lambda: sp.BlindCalibration(np.ones((2, 4)), slab_mean=slab_mean, center=True).fit(np.ones((10, 4))),
+    ):
+        with pytest.raises(sp.InputError, match=r"^center must be left out where the prior of X has a mean") as error:
+            refused()
+        said.append(str(error.value))
+    assert len(set(said)) == 1
 
 
 def test_zeros_teach_nothing_and_too_few_samples_are_warned_of() -> None:

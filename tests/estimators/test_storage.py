@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import spinodal as sp
+from spinodal import files
 from spinodal.estimators import storage
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -111,7 +112,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(
         file.write(b"half of it")
         raise OSError(28, "No space left on device")
 
-    for name, failing in ((storage.np, "savez"), (storage.os, "replace")):
+    for name, failing in ((storage.np, "savez"), (files.os, "replace")):
         with monkeypatch.context() as patch:
             patch.setattr(name, failing, full if failing == "savez" else lambda *paths: full(io.BytesIO()))
             with pytest.raises(sp.InputError, match="No space left on device"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -88,3 +90,18 @@ def test_the_command_line_prints_the_numbers_on_screen(spinodal_command: Callabl
     assert printed["amp"]["mse_X"] == pytest.approx(outcome.amp.mse.X)
     assert printed["amp"]["recovered_X"] == pytest.approx(outcome.amp.recovered.X)
     assert transitions["π_B"] == pytest.approx(sp.bayes_transition(state.problem()), rel=1e-4)
+
+
+LATE = """
+import sys
+from spinodal.explorer import preview
+preview.diagram = preview.point = lambda state: None
+before = "xarray" in sys.modules
+preview.warm_up()
+print(before, "xarray" in sys.modules, "pandas" in sys.modules)
+"""
+
+
+def test_what_files_are_written_with_is_loaded_before_somebody_waits_for_it() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]

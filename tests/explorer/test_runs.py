@@ -161,16 +161,16 @@ class Nobody:
 
     made = 0
 
-    def __init__(self) -> None:
+    def __init__(self, shape: int) -> None:
         Nobody.made += 1
-        self.shapes: set[Any] = set()
+        self.shape = shape
         self.alive = True
 
     def end(self) -> None:
         self.alive = False
 
 
-def test_a_process_serves_a_few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_serves_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "Worker", Nobody)
     pool = workers.Workers()
 
@@ -180,9 +180,9 @@ def test_a_process_serves_a_few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
             pool.give(one)
         return one
 
-    first = served(1, 2, 1, 2, 1)
+    first = served(1, 1, 1)
     assert Nobody.made == 1
-    second = served(3, 4)
+    second = served(4)
     assert (Nobody.made, first.alive, second.alive) == (2, False, True)
     second.alive = False
     third, fourth = pool.take(4), pool.take(4)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import spinodal as sp
+from draws import draw
 
 # The mean of a row of signals has the variance rho/P, which stays in Y as an error: it must be small beside the noise.
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=20.0, rho=0.1, eta=0.01, noise_variance=1e-2)
-OBSERVED = sp.sample(PROBLEM, 20, seed=1).observed
+OBSERVED = draw(PROBLEM, 20, seed=1).observed
 OFFSET = 50 + 10 * np.arange(12.0)
 
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import spinodal as sp
+from draws import draw
 from spinodal.inference.checks import as_observed, check_knowledge, count_atoms
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.3, noise_variance=1e-3)
-INSTANCE = sp.sample(PROBLEM, 10, seed=0)
+INSTANCE = draw(PROBLEM, 10, seed=0)
 Y, F_PRIME = INSTANCE.observed.Y, INSTANCE.observed.F_prime
 LIMIT = 60
 

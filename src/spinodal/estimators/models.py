@@ -22,7 +22,7 @@ class DictionaryLearner(Factorizer):
         slab_variance: variance of the nonzero codes; "auto" learns it.
         own_density: every sample has a density of its own, near the common one: for data of unequal complexity, such as patches of
             photographs.
-        center: take the features' means off first (kept in `mean_`).
+        center: take the features' means off first (kept in `mean_`); refused where slab_mean, which explains them, is not 0.
         n_init: the most runs from starts of their own, which are compared and vote; one run is confirmed by no other.
         max_iter: most iterations of the message passing; 0 for none (samples are the start).
         tol: tolerance of the message passing.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from ..errors import InputError
+from ..files import whole_file
 from ..inference.execution.checkpoint import stored_arrays
 from ..inference.solution import Status
 
@@ -60,7 +58,7 @@ class Storable:
         arrays |= {f"history_.{name}": value for name, value in values.pop("history_", {}).items()}
         words = {name: value for name, value in values.items() if name not in arrays}
         header = json.dumps({"layout": _LAYOUT, "class": type(self).__name__, "values": words})
-        with _replacing(Path(path)) as file:
+        with whole_file(Path(path), repr(str(path))) as temporary, temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **{_HEADER: np.asarray(header)}, **arrays)
 
     @classmethod
@@ -174,20 +172,3 @@ def _objection_to_fit(values: dict[str, Any]) -> str | None:
         if not (isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == 1):
             return f"history_[{name!r}] is not a row of numbers"
     return None
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file beside `path` that takes its place when the block ends well, and is removed when it does not."""
-    path = path.resolve()  # what a link points to is replaced, not the link
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{str(path)!r} can't be written: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..errors import check, check_count, check_finite, check_nonnegative, check_positive
+from ..inference.checks import check_no_mean, is_centered
 from ..inference.coding import Options, cost
 
 # More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
@@ -33,6 +34,8 @@ def check_parameters(model: Any) -> None:
         check_finite("slab_mean", model.slab_mean)
     if not is_auto(model.slab_variance):
         check_positive("slab_variance", model.slab_variance)
+    if is_centered(model.center):
+        check_no_mean(model.slab_mean, is_auto(model.slab_mean))
     check_count("max_iter", model.max_iter, 0)
     check_count("n_init", model.n_init)
     check_count("refine_iter", model.refine_iter, 0)

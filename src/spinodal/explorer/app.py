@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..report.phases import recovered_in_words
 from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
 from . import preview, snippets
-from .data import data_file
+from .data import TYPES, data_file
 from .draw import curve_figure, diagram_figure, errors_figure, potential_figure
 from .layout import FIGURES, SLIDERS, layout, page_template, readout
 from .runs import Runs
@@ -202,6 +202,6 @@ def _downloads(app: Dash, runs: Runs) -> None:
     def send(wanted: Any, data: Any, id: Any) -> Any:
         """A file made in memory; its name is one of ours."""
         which, kind = (wanted.get(name) if isinstance(wanted, dict) else None for name in ("which", "format"))
-        if not isinstance(which, str) or which not in FIGURES or not isinstance(kind, str) or kind not in ("csv", "json", "nc"):
+        if not isinstance(which, str) or which not in FIGURES or not isinstance(kind, str) or kind not in TYPES:
             raise BadRequest("There is no such file.")
         return data_file(which, kind, _screen(data), runs.get(id))

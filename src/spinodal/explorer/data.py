@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from .runs import Run
 
-_TYPES = {"csv": "text/csv", "json": "application/json", "nc": "application/x-netcdf"}
+# Kinds of files, as browsers call them.
+TYPES = {"csv": "text/csv", "json": "application/json", "nc": "application/x-netcdf"}
 
 
 def dataset(which: str, state: State, run: Run | None = None) -> xarray.Dataset:
@@ -62,7 +63,7 @@ def data_file(which: str, kind: str, state: State, run: Run | None = None) -> di
         content = json.dumps(_plain(values.to_dict()), allow_nan=False).encode()
     else:
         content = bytes(values.to_netcdf(engine="scipy"))
-    return {"filename": f"spinodal-{which}.{kind}", "content": base64.b64encode(content).decode(), "type": _TYPES[kind], "base64": True}
+    return {"filename": f"spinodal-{which}.{kind}", "content": base64.b64encode(content).decode(), "type": TYPES[kind], "base64": True}
 
 
 def _plain(value: Any) -> Any:

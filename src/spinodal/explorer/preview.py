@@ -123,7 +123,11 @@ def _curve(state: State) -> FixedPointCurve:
 
 
 def warm_up() -> None:
-    """Make the tables and compile everything that the first page needs."""
+    """Make the tables and compile everything that the first page needs, then load what files are written with: both take seconds."""
     for state in (State(), State(delta=0.0), State(eta=np.inf)):
         diagram(state)
         point(state)
+    from .data import TYPES, data_file
+
+    for kind in TYPES:
+        data_file("atoms", kind, State())

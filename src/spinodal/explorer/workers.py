@@ -1,4 +1,4 @@
-"""Processes that compute live runs. Each serves a few shapes and ends, so that what is compiled for many does not add up."""
+"""Processes that compute live runs. Each serves one shape and ends, so that what is compiled for many does not add up."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from typing import Any
 
 from .state import State
 
-# Shapes that one process compiles for, about 40 MB each.
-MOST_SHAPES = 2
 _PACKAGE = str(Path(__file__).resolve().parents[2])
 # -P: nothing is imported from the folder that the server was started in.
 _COMMAND = (sys.executable, "-P", "-c", f"import sys; sys.path.append({_PACKAGE!r}); from spinodal.explorer.worker import main; main()")
@@ -24,10 +22,10 @@ _SETTINGS = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_CPP_MIN_LOG_LEVEL": "
 
 
 class Worker:
-    """One process, and the shapes that it has programs for."""
+    """One process, and the shape that it has programs for."""
 
-    def __init__(self) -> None:
-        self.shapes: set[Hashable] = set()
+    def __init__(self, shape: Hashable) -> None:
+        self.shape = shape
         self._process = subprocess.Popen(
             _COMMAND,
             stdin=subprocess.PIPE,
@@ -73,17 +71,14 @@ class Workers:
         self._lock = threading.Lock()
 
     def take(self, shape: Hashable) -> Worker:
-        """A process for a run of this shape: the one that is kept, unless it has programs for enough others."""
+        """A process for a run of this shape: the one that is kept, if it has programs for it."""
         with self._lock:
             kept, self._idle = self._idle, None
-        if kept is not None and kept.alive and (shape in kept.shapes or len(kept.shapes) < MOST_SHAPES):
-            worker = kept
-        else:
-            if kept is not None:
-                kept.end()
-            worker = Worker()
-        worker.shapes.add(shape)
-        return worker
+        if kept is not None and kept.alive and kept.shape == shape:
+            return kept
+        if kept is not None:
+            kept.end()
+        return Worker(shape)
 
     def give(self, worker: Worker) -> None:
         """Take a process back: to be kept, if it is sound and no other is."""

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import InputError, check_count
+from ..errors import InputError, check_count, shown
 from ..model.knowledge import Knowledge, Known
 from ..model.model import Model
 from ..model.sampling import Observed
@@ -63,11 +63,16 @@ def _labels(values: Any) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
 
 
+def is_centered(center: Any) -> bool:
+    """What `center` says, refused unless it is True or False."""
+    if not isinstance(center, (bool, np.bool_)):
+        raise InputError(f"center must be True or False, but {shown(center)} was given.")
+    return bool(center)
+
+
 def centred(observed: Observed, center: bool) -> tuple[Observed, np.ndarray | None]:
     """The data less the mean of each row's observed entries, and these means; the data as they are where that is not wanted."""
-    if not isinstance(center, (bool, np.bool_)):
-        raise InputError(f"center must be True or False, but {center!r} was given.")
-    if not center:
+    if not is_centered(center):
         return observed, None
     Y, _, mask = observed
     seen = np.ones(Y.shape, bool) if mask is None else np.asarray(mask, bool)
@@ -78,10 +83,15 @@ def centred(observed: Observed, center: bool) -> tuple[Observed, np.ndarray | No
 def check_center(models: Sequence[Model], learn: Sequence[str]) -> None:
     """Refuse to take row means off data whose model explains them."""
     for model in models:
-        if model.prior.X.moments().mean != 0 or "slab_mean" in learn:
-            raise InputError("center must be left out where the prior of X has a mean or learns one, but center=True was given.")
+        check_no_mean(model.prior.X.moments().mean, "slab_mean" in learn)
         if not model.channel.shows_units:  # the mean of y is not z, so an offset of y is none of z
             raise InputError(f"center must be left out with {model.channel!r}, which does not add noise to F X, but center=True was given.")
+
+
+def check_no_mean(mean: Any, learned: bool) -> None:
+    """Refuse to centre data whose prior of X has a mean or learns one."""
+    if learned or mean != 0:
+        raise InputError("center must be left out where the prior of X has a mean or learns one, but center=True was given.")
 
 
 def check_outcomes(observed: Observed, models: Sequence[Model]) -> None:

@@ -1,4 +1,4 @@
-"""Named arrays from .npz, .npy, .mat and .nc files. Nothing is ever unpickled."""
+"""Named arrays from .npz, .npy and .nc files. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import InputError, check_room, shown
 
 # What is read is held twice: here, and where it is computed with.
-_TIMES_HELD = 2
+TIMES_HELD = 2
 _ENDING = ".npy"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -35,7 +35,10 @@ def reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def _pickled(path: Path) -> InputError:
-    return InputError(f"FILE must hold plain arrays, but {str(path)!r} holds pickled objects, which are never loaded.")
+    return InputError(
+        f"FILE must hold plain arrays, but {str(path)!r} holds pickled objects, which are never loaded; "
+        "save plain numbers, and names as np.array(names, str)."
+    )
 
 
 def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -47,7 +50,7 @@ def read_npz(path: Path, wanted: tuple[str, ...]) -> tuple[dict[str, Any], dict[
         entries = {entry.filename.removesuffix(_ENDING): entry for entry in file.infolist()}
         read = [name for name in entries if name == "parameters" or name in wanted or wanted[0] not in entries]
         # The directory says how much there is before anything is unpacked, and no more than it says is unpacked.
-        check_room("FILE", _TIMES_HELD * sum(entries[name].file_size for name in read), f"what {str(path)!r} unpacks to")
+        check_room("FILE", TIMES_HELD * sum(entries[name].file_size for name in read), f"what {str(path)!r} unpacks to")
         found: dict[str, Any] = {}
         for name in read:
             array = _member(file, entries[name], path)
@@ -87,40 +90,23 @@ def read_npy(path: Path) -> np.ndarray:
         if not file.peek(1):
             raise InputError(f"FILE must be a whole .npy file, but {str(path)!r} is empty.")
         size = path.stat().st_size
-        check_room("FILE", _TIMES_HELD * size, f"the array in {str(path)!r}")
+        check_room("FILE", TIMES_HELD * size, f"the array in {str(path)!r}")
         _check_header(file, size, path)
         file.seek(0)
         return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def read_mat(path: Path) -> dict[str, Any]:
-    """The variables of a MATLAB file of version 4 to 7.2; sparse matrices are filled."""
-    import scipy.io
-    import scipy.sparse
-
-    if _is_hdf5(path):
-        raise InputError(
-            f"FILE must be a .mat file of version 7 or older, but {str(path)!r} is of version 7.3; in MATLAB, save('file.mat', 'Y', '-v7')."
-        )
-    with reading(path, ".mat"):
-        entries = sum(math.prod(int(side) for side in shape) for _, shape, _ in scipy.io.whosmat(path))
-        check_room("FILE", _TIMES_HELD * 8 * entries, f"what {str(path)!r} unpacks to (sparse matrices are filled)")
-        found = scipy.io.loadmat(path)
-        plain = {name: value for name, value in found.items() if not name.startswith("__")}
-        return {name: value.toarray() if scipy.sparse.issparse(value) else value for name, value in plain.items()}
 
 
 def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[Any]]]:
     """The variables of a NetCDF file, its attributes, and for each variable the labels along its axes, None where an axis has none."""
     import xarray
 
-    newer = _is_hdf5(path)
+    newer = is_hdf5(path)
     with reading(path, ".nc"):
         try:
             with xarray.open_dataset(path, engine=None if newer else "scipy", decode_times=False) as dataset:
-                check_room("FILE", _TIMES_HELD * int(dataset.nbytes), f"what {str(path)!r} unpacks to")
+                check_room("FILE", TIMES_HELD * int(dataset.nbytes), f"what {str(path)!r} unpacks to")
                 labels = {
-                    str(name): [tuple(map(_word, dataset[axis].values)) if axis in dataset.coords else None for axis in variable.dims]
+                    str(name): [tuple(map(word, dataset[axis].values)) if axis in dataset.coords else None for axis in variable.dims]
                     for name, variable in dataset.data_vars.items()
                 }
                 return {str(name): variable.values for name, variable in dataset.data_vars.items()}, dict(dataset.attrs), labels
@@ -133,12 +119,13 @@ def read_nc(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, list[
             ) from None
 
 
-def _word(label: Any) -> str:
+def word(label: Any) -> str:
+    """A label as text."""
     return label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
 
 
-def _is_hdf5(path: Path) -> bool:
-    """MATLAB puts 512 bytes of its own before the mark."""
+def is_hdf5(path: Path) -> bool:
+    """Whether a file is of HDF5. MATLAB puts 512 bytes of its own before the mark."""
     with path.open("rb") as file:
         start = file.read(512 + len(_HDF5))
     return start.startswith(_HDF5) or start[512:] == _HDF5

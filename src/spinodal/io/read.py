@@ -11,8 +11,9 @@ import numpy as np
 from ..errors import InputError, check_path, check_room
 from ..model.sampling import Observed
 from ..pair import Pair
-from .arrays import read_mat, read_nc, read_npy, read_npz
-from .labels import Layout
+from .arrays import read_nc, read_npy, read_npz, word
+from .labels import Layout, names_of
+from .matlab import read_mat
 from .text import read_table
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ ACCEPTED = (".npz", ".npy", *TEXT, *(kind + PACKED for kind in TEXT), ".parquet"
 # The arrays that have a meaning, and the numbers.
 ARRAYS = ("Y", "F_prime", "mask", "F", "X")
 PARAMETERS = ("density", "noise_variance", "eta")
+# Arrays of an .npz file with the names of its rows and of its columns: as `spinodal solve` writes them, or shorter.
+_NAMED = (("row_names", "rows"), ("column_names", "columns"))
 # The letters of the paper, which files may use instead.
 _LETTERS = {"rho": "density", "delta": "noise_variance"}
 # Files that hold a mask beside Y; in the others NaN is how a missing entry is written.
@@ -88,7 +91,8 @@ def read_measurements(
     Files with named arrays may also hold F_prime, mask, and the truth F and X. Y is the array of that name, the one called `array`, or
     the only matrix there is. With `transpose` all of them are turned: signals are rows of Y. Missing entries (empty or NaN) become the
     mask, except in .npz and .mat files, which must say so with a mask. An F_prime of nothing but NaN says the number of atoms only.
-    Names in tables and labels of NetCDF files become the names. Rows and columns are counted from 1, also in complaints.
+    Names in tables, labels of NetCDF files, and row_names and column_names (or rows and columns) of .npz files become the names. Rows
+    and columns are counted from 1, also in complaints.
 
     Args:
         path: the file; text may be compressed (.csv.gz).
@@ -185,7 +189,7 @@ def _contents(path: Path, kind: str, array: str | None, layout: Layout) -> _Cont
     about: dict[str, Any] = {}
     labels: dict[str, list[Any]] = {}
     if kind == ".npz":
-        found, about = read_npz(path, (array or "Y", *ARRAYS, *PARAMETERS, *_LETTERS))
+        found, about = read_npz(path, (array or "Y", *ARRAYS, *PARAMETERS, *_LETTERS, *_NAMED[0], *_NAMED[1]))
     elif kind == ".mat":
         found = read_mat(path)
     else:
@@ -197,7 +201,26 @@ def _contents(path: Path, kind: str, array: str | None, layout: Layout) -> _Cont
     chosen = _chosen(found, array, path)
     arrays = {name: found[name] for name in ARRAYS if name in found}
     rows, columns = labels[chosen] if len(labels.get(chosen, [])) == 2 else (None, None)
+    if kind == ".npz" and found[chosen].ndim == 2:
+        rows, columns = (_names(found, keys, side, chosen, array, path) for keys, side in zip(_NAMED, found[chosen].shape, strict=True))
     return _Contents(arrays | {"Y": found[chosen]}, known, names=(rows, columns))
+
+
+def _names(found: dict[str, Any], keys: tuple[str, ...], side: int, chosen: str, array: str | None, path: Path) -> tuple[str, ...] | None:
+    """The names under the first of the keys that has some: words, or a number for each row or column. None if there are none."""
+    for key in keys:
+        value = found.get(key)
+        if value is None or key == chosen or value.ndim != 1 or value.dtype.kind not in "USiufM":
+            continue
+        if len(value) == side:
+            return names_of([word(each) for each in value])
+        # Numbers may be something else, and of a matrix that was asked for others than Y may have the names.
+        if value.dtype.kind in "US" and array in (None, "Y"):
+            what = key.removesuffix("_names").removesuffix("s")
+            raise InputError(
+                f"{key} must have a name for each {what} of {chosen}, but in {str(path)!r} it has {len(value)} for {side} {what}s."
+            )
+    return None
 
 
 def _check_layout(layout: Layout, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Results in files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import files
 from ..errors import InputError, check_path, shown
 
 if TYPE_CHECKING:
@@ -73,28 +74,13 @@ def _not_writable(rule: str, given: str, error: OSError) -> InputError:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not."""
+    """A temporary path that takes the place of `path` when the block ends well; directories above it are made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
     except OSError as error:
         raise InputError(f"{path} can't be written: {error.strerror or error}.") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    with files.whole_file(path) as temporary:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"{path} can't be written: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def save_solution(solution: Solution, path: Path, about: dict[str, Any]) -> None:

@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import jax
 import numpy as np
 
 from ...errors import InputError, check_path, check_room
+from ...files import whole_file
 from ...model.model import Model
 from ...pair import Pair
 from ..loop import Run
@@ -173,19 +173,8 @@ class Checkpoint:
         about = {"layout": _LAYOUT, "made_for": self.made_for, "stage": place.stage, "repair": place.repair, "groups": len(self._groups)}
         arrays = {f"leaf_{k:03d}": leaf for k, leaf in enumerate(leaves)} | {f"trace_{k:06d}": leaf for k, leaf in enumerate(traces)}
         arrays |= {f"ended_{g:04d}_{name}": value for g, group in enumerate(self._groups) for name, value in group.packed().items()}
-        temporary = None
-        try:
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=".", suffix=".npz", delete=False) as file:
-                temporary = Path(file.name)
-                np.savez(file, about=np.array(json.dumps(about)), goal=goal, **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
-        except OSError as error:
-            raise InputError(f"checkpoint {str(self.path)!r} can't be written: {error.strerror or error}.") from None
-        finally:
-            if temporary is not None:
-                temporary.unlink(missing_ok=True)
+        with whole_file(self.path, f"checkpoint {str(self.path)!r}") as temporary, temporary.open("wb") as file:
+            np.savez(file, about=np.array(json.dumps(about)), goal=goal, **arrays)  # type: ignore[arg-type]
 
     def _read(self) -> _File:
         with self._believed(), self.path.open("rb") as file:
