@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 AS_ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: demo test claims test-slow test-browser chromium lint docs bench clean
+.PHONY: demo test claims test-slow test-browser chromium lint docs release bench clean
 
 demo: $(STAMP)
 	$(BIN)/spinodal demo --out out
@@ -32,10 +32,15 @@ lint: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples tools
 	$(BIN)/ruff format --check src tests benchmarks examples tools
 	$(BIN)/mypy
+	$(BIN)/mypy --strict --follow-imports=silent tests/typing/public_face.py
 
 # The theme's advertisement of other software is not a warning of ours.
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# An sdist and a wheel into dist/, checked, and the wheel tried in an environment of its own. PYTHONS="python3.12 python3.13" tries others.
+release: $(STAMP)
+	$(BIN)/python tools/release.py $(addprefix --python ,$(PYTHONS))
 
 # Without the other dictionary learners (no wheel for this platform, say) the benchmark goes on and says so.
 bench: $(STAMP)
@@ -48,4 +53,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) out site
+	rm -rf $(VENV) out site dist

@@ -1,6 +1,6 @@
 """What dictionary learning from scratch reaches: defaults, ten instances of each case in one batch, success without any atom missing.
 
-Meant for a GPU: minutes there. The table "What it reaches" of docs/dictionary-learning.md is of these cases.
+Meant for a GPU: minutes there. The table "What it reaches" of docs/evidence/dictionary-learning.md is of these cases.
 """
 
 from __future__ import annotations

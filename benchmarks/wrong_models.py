@@ -1,6 +1,6 @@
 """Data that no model of ours has made: what status and which warnings a solve with all defaults gives.
 
-Writes results/wrong_models.csv, which the table of docs/limits.md is made from.
+Writes results/wrong_models.csv, which the table of docs/evidence/wrong-models.md is made from.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -175,3 +176,23 @@ def test_any_gauss_bernoulli_denoiser_shrinks_and_is_certain_of_itself(
 def test_bad_mixtures_are_refused(weights: Any, means: Any, variances: Any, word: str) -> None:
     with pytest.raises(sp.InputError, match=word):
         sp.Mixture(weights, means, variances)
+
+
+def test_a_dimension_that_rounding_spoils_is_asked_for() -> None:
+    class TwoWidths(sp.Prior):
+        """Zero, or Gaussian of one of two variances: written so that log_partition cancels at large signal-to-noise ratios."""
+
+        def __init__(self, rho: float) -> None:
+            self.rho = rho
+
+        def log_partition(self, a: Any, b: Any) -> Any:
+            narrow, wide = (b**2 * v / (2 * (1 + a * v)) - jnp.log1p(a * v) / 2 for v in (0.25, 7.75))
+            return jnp.logaddexp(jnp.log1p(-self.rho), jnp.log(self.rho) + jnp.logaddexp(narrow, wide) - jnp.log(2.0))
+
+        def sample(self, key: Any, shape: Any) -> Any:
+            on, large, value = jax.random.split(key, 3)
+            variance = jnp.where(jax.random.bernoulli(large, 0.5, shape), 7.75, 0.25)
+            return jax.random.bernoulli(on, self.rho, shape) * jnp.sqrt(variance) * jax.random.normal(value, shape)
+
+    with pytest.raises(sp.InputError, match=r"^TwoWidths must have a method dimension\(\) that returns its information dimension"):
+        TwoWidths(0.2).dimension()

@@ -16,7 +16,10 @@ import spinodal
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+import docs_changelog  # noqa: E402
+import docs_evidence  # noqa: E402
 import docs_gallery  # noqa: E402
+import docs_math  # noqa: E402
 import docs_offline  # noqa: E402
 
 
@@ -80,3 +83,42 @@ def test_the_reference_has_every_public_name() -> None:
     pages = "\n".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
     shown = {path.rsplit(".", 1)[-1] for path in re.findall(r"^::: spinodal\.(\S+)$", pages, flags=re.MULTILINE)}
     assert set(spinodal.__all__) - {"__version__"} <= shown
+
+
+def test_every_file_of_results_is_shown_with_its_date_and_machine() -> None:
+    pages = "\n".join(path.read_text() for path in (ROOT / "docs" / "evidence").glob("*.md"))
+    results = {path.stem for path in docs_evidence.RESULTS.glob("*.csv")}
+    assert results == docs_evidence.TABLES.keys() == set(docs_evidence.MARK.findall(pages))
+    for name in results:
+        table = docs_evidence.table_of(name)
+        widths = {line.count("|") for line in table.splitlines() if line.startswith("|")}
+        assert len(widths) == 1
+        assert re.search(r"\*`python -m benchmarks .*`, \d{4}-\d\d-\d\d, .*\*$", table)
+
+
+def test_a_table_of_noise_says_what_was_right_and_what_was_called_so() -> None:
+    right = {"N": "4", "M": "2", "P": "8", "rho": "0.1", "snr": "5", "error": "2", "informed": "1", "missing": "0", "status": "converged"}
+    rows = [right, right | {"status": "unconfirmed"}, right | {"missing": "2", "error": "5"}]
+    assert docs_evidence.noise(rows).splitlines()[-1] == "| 4, 2, 8, 0.1 | 3.00; 1 of 2; 1 of 1 |"
+    assert docs_evidence.noise(rows[:2]).splitlines()[-1] == "| 4, 2, 8, 0.1 | 2.00; 1 of 2 |"
+
+
+def test_results_that_no_table_is_made_of_are_refused() -> None:
+    with pytest.raises(Exception, match="no table is made of results called 'nothing'"):
+        docs_evidence.on_page_markdown("<!-- results: nothing -->")
+
+
+def test_the_changelog_in_the_site_leads_to_pages_of_the_site() -> None:
+    assert "](docs/" not in docs_changelog.page()
+    assert "](glossary.md)" in docs_changelog.page()
+
+
+def test_formulas_become_mathml() -> None:
+    made = docs_math.on_page_content(
+        '<p><span class="arithmatex">\\(a &lt; b\\)</span></p><div class="arithmatex">\\[\\frac{1}{2}\\]</div>'
+    )
+    assert made.count("<math") == made.count("<svg") == 2
+    assert 'fill="currentColor"' in made
+    assert "<mo>&#x0003C;</mo>" in made
+    assert "<mfrac>" in made
+    assert "arithmatex" not in made

@@ -38,13 +38,13 @@ EXAMPLES = {
         "Handwritten digits",
         ("digits.png",),
         "It takes about a minute, so the figure is one made before; `make test-slow` runs it. "
-        "What it printed is in [the table](../estimators.md#handwritten-digits).",
+        "What it printed is in [the table](../evidence/real-data.md#handwritten-digits).",
     ),
     "photograph": Example(
         "A photograph",
         ("photograph.png",),
         "It takes minutes, so the figure is one made before; `make test` runs it on a small photograph, `make test-slow` as it is. "
-        "What it printed is in [the table](../estimators.md#a-photograph).",
+        "What it printed is in [the table](../evidence/real-data.md#a-photograph).",
     ),
 }
 

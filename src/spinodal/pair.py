@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Generic, NamedTuple, TypeVar
 
+from .short import in_short
+
 Value = TypeVar("Value")
 
 
@@ -19,3 +21,6 @@ class Pair(NamedTuple, Generic[Value]):
 
     F: Value
     X: Value
+
+    def __repr__(self) -> str:
+        return in_short(self)

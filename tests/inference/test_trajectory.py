@@ -93,7 +93,7 @@ def test_the_matrix_follows_at_small_eta(calibration: tuple[sp.Problem, dict[int
 @pytest.mark.claims
 def test_at_larger_eta_belief_propagation_itself_leaves_the_prediction(unknown: dict[int, Deviation]) -> None:
     """The first iteration, and X in the second, are as predicted. Then F is not, at any size: the sums over signals of products of two
-    atoms' X are taken for sums of independent terms, and they are correlated through the common F. See docs/solvers.md."""
+    atoms' X are taken for sums of independent terms, and they are correlated through the common F. See docs/evidence/message-passing.md."""
     assert abs(unknown[400].mean.F[0]) < 3 * unknown[400].error.F[0]
     rest, error = limit(unknown[200], unknown[400], "X")
     assert np.all(np.abs(rest) < 3 * error)

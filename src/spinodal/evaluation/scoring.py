@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -10,6 +10,10 @@ from scipy.optimize import linear_sum_assignment
 from ..errors import InputError
 from ..model.model import Problem
 from ..pair import Pair
+from ..short import in_short
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What counts as success, one criterion for each question, the same in every experiment, command and figure.
 #
@@ -49,6 +53,28 @@ class Score(NamedTuple):
     angle: np.ndarray
     atoms_recovered: float
     signals: np.ndarray
+
+    def __repr__(self) -> str:
+        return in_short(self)
+
+    def _repr_html_(self) -> str:
+        from ..report.objects import score_table
+
+        return score_table(self)
+
+    def plot(self) -> Figure:
+        """The error of each atom and of each signal, sorted, as a matplotlib figure. Of one instance.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> truth = sp.Pair(F=np.eye(3), X=np.eye(3))
+            >>> len(sp.score(sp.Pair(F=np.eye(3) + 0.1, X=np.eye(3)), truth).plot().axes)
+            2
+        """
+        from ..figures.theory import score_figure
+
+        return score_figure(self)
 
 
 def score(estimate: Pair[Any], truth: Pair[Any], *, recovered: float = ATOM_RECOVERED) -> Score:

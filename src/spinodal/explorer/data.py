@@ -68,6 +68,6 @@ def data_file(which: str, kind: str, state: State, run: Run | None = None) -> di
 
 def _plain(value: Any) -> Any:
     """Infinities as words and NaN as null, as everywhere in our JSON."""
-    from ..cli.output import plain
+    from ..io.write import plain
 
     return plain(value)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..model.model import Problem
 from ..theory import phase_diagram
-from .theory import BLUE, GREEN, GREY, ORANGE, VERMILION, blank_figure, phase_diagram_figure
+from .palette import BLUE, GREEN, GREY, ORANGE, VERMILION
+from .theory import blank_figure, phase_diagram_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

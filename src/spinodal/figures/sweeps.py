@@ -10,7 +10,8 @@ from ..errors import InputError, check_choice
 from ..model.channels import GaussianNoise
 from ..model.model import Problem
 from ..theory import phase_diagram
-from .theory import CAVEAT, GREY, PHASE_COLOURS, VERMILION, blank_figure, eta_label
+from .palette import GREY, PHASE_COLOURS, VERMILION
+from .theory import CAVEAT, blank_figure, eta_label
 
 if TYPE_CHECKING:
     import xarray

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..errors import InputError
 from ..evaluation.scoring import calibration, fit_scales
 from ..model.model import Problem
 from ..model.sampling import Instance
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
     import xarray
 
+    from ..evaluation.scoring import Score
     from ..inference import Solution
+    from ..theory.curve import FixedPointCurve
+    from ..theory.state_evolution import Trajectory
 
 # Bins of fewer entries are too noisy to draw.
 _ENOUGH_ENTRIES = 30
@@ -38,11 +42,6 @@ def blank_figure(width: float, height: float, rows: int = 1, columns: int = 1, *
 def eta_label(eta: float) -> str:
     """eta as a figure's legend has it."""
     return r"$\eta = \infty$ (dictionary learning)" if np.isinf(eta) else rf"$\eta = {eta:g}$"
-
-
-def _noise(about: dict[Any, Any]) -> str:
-    """The noise variance, or that the channel is another one."""
-    return rf"$\Delta = {about['noise_variance']:g}$" if "noise_variance" in about else "noise of its own kind"
 
 
 def _caption(figure: Figure) -> None:
@@ -69,7 +68,7 @@ def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = Non
             axis.plot(rho, _finite(here.pi_bayes, top), color=colour, ls="--", lw=1, label=rf"$\pi_B$, {eta_label(eta)}")
     axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", ylim=(0, top), xlim=_ends(rho))
     shaded = eta_label(float(worst.eta)).split(" (")[0]
-    axis.set_title(rf"$\alpha = {dataset.attrs['alpha']:g}$, {_noise(dataset.attrs)}; regions shaded for {shaded}", fontsize=10)
+    axis.set_title(f"{_setting(dataset)}; regions shaded for {shaded}", fontsize=10)
     axis.legend(fontsize=7, loc="upper left", framealpha=0.9)
     _caption(figure)
     return figure
@@ -108,8 +107,54 @@ def error_curves_figure(dataset: xarray.Dataset) -> Figure:
         axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel=f"mean squared error of the {what}", xlim=_ends(dataset.pi.values))
         axis.set_ylim(bottom=lowest / 2)
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=7, loc="outside right center")
-    figure.suptitle(rf"$\alpha = {dataset.attrs['alpha']:g}$, {_noise(dataset.attrs)}", fontsize=10)
+    figure.suptitle(_setting(dataset), fontsize=10)
     _caption(figure)
+    return figure
+
+
+def _setting(dataset: xarray.Dataset) -> str:
+    """alpha and the noise of a dataset, as a title has them; of a channel without a noise variance its name."""
+    noise = rf"$\Delta = {dataset.attrs['noise_variance']:g}$" if "noise_variance" in dataset.attrs else None
+    noise = noise or str(dataset.attrs["channel"]).partition("(")[0]
+    return rf"$\alpha = {dataset.attrs['alpha']:g}$, {noise}"
+
+
+def curve_figure(curve: FixedPointCurve) -> Figure:
+    """All fixed points of all pi: the error on X against pi."""
+    figure, (axis,) = blank_figure(6.4, 3.8)
+    axis.loglog(curve.pi, np.where(curve.stable, curve.mse_X, np.nan), color=BLUE, lw=2, label="stable")
+    axis.loglog(curve.pi, np.where(curve.stable, np.nan, curve.mse_X), color=ORANGE, ls="--", lw=1.5, label="unstable")
+    axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel="mean squared error of the signals, E")
+    axis.legend(fontsize=8)
+    _caption(figure)
+    return figure
+
+
+def trajectory_figure(trajectory: Trajectory) -> Figure:
+    """State evolution: both errors from iteration to iteration."""
+    figure, (axis,) = blank_figure(6.4, 3.8)
+    for values, colour, name in zip(trajectory.mse, (ORANGE, BLUE), ("matrix, D", "signals, E"), strict=True):
+        axis.semilogy(np.arange(len(values)), values, color=colour, lw=2, label=name)
+    axis.set(xlabel="iteration", ylabel="mean squared error")
+    axis.legend(fontsize=8)
+    _caption(figure)
+    return figure
+
+
+def score_figure(score: Score) -> Figure:
+    """Errors of single atoms and of single signals, from the best to the worst."""
+    if np.ndim(score.atoms_recovered):
+        raise InputError(f"score must be of one instance, but it is of a batch of {len(score.angle)}.")
+    figure, axes = blank_figure(9.6, 3.2, 1, 2)
+    panels = (
+        (score.angle, ORANGE, "atom", "1 − cos² to the true atom"),
+        (score.signals, BLUE, "signal", "mean squared error of the signal"),
+    )
+    for axis, (values, colour, what, label) in zip(axes, panels, strict=True):
+        axis.plot(np.arange(1, len(values) + 1), np.sort(values), color=colour, marker=".", lw=1)
+        if np.any(values > 0):
+            axis.set_yscale("log")
+        axis.set(xlabel=f"{what}, from best to worst", ylabel=label)
     return figure
 
 
@@ -204,7 +249,7 @@ def figure_4_figure(panels: Sequence[xarray.Dataset]) -> Figure:
             axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel="mean squared error")
             axis.set_title(title, fontsize=10)
         row[0].set_ylabel(
-            rf"$\eta = {data.attrs['eta']:g}$, $\alpha = {data.attrs['alpha']:g}$, {_noise(data.attrs)}"
+            rf"$\eta = {data.attrs['eta']:g}$, {_setting(data)}"
             "\nmean squared error"
         )
     axes[0, 0].legend(fontsize=7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import jax
 import numpy as np
@@ -14,6 +14,9 @@ from ..pair import Pair
 from .channels import Channel, GaussianNoise
 from .knowledge import Knowledge, Nothing, knowledge_of
 from .priors import GaussBernoulli, Gaussian, Prior
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Larger sizes are no sizes of arrays.
 _LARGEST_SIZE = 1e15
@@ -85,6 +88,11 @@ class Model:
         """
         return self.channel.variance if isinstance(self.channel, GaussianNoise) else None
 
+    def _repr_html_(self) -> str:
+        from ..report.objects import model_table
+
+        return model_table(self)
+
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed; `eta` is short for the knowledge that goes with it.
 
@@ -149,6 +157,19 @@ class Problem(Model):
         return cls(
             prior=model.prior, channel=model.channel, knowledge=model.knowledge, alpha=alpha, pi=pi, observed_fraction=observed_fraction
         )
+
+    def plot(self) -> Figure:
+        """The potential, the fixed points and the state evolution of this problem, as a matplotlib figure.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> figure = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6).plot()
+            >>> len(figure.axes) > 1
+            True
+        """
+        from ..figures.theory import explain_figure
+
+        return explain_figure(self)
 
     def sizes(self, n: int) -> tuple[int, int, int]:
         """(M, N, P) of an instance with N = n.

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import check_count, check_room, check_seed
 from ..pair import Pair
+from ..short import in_short
 from .model import Problem, stacked
 
 
@@ -32,6 +33,9 @@ class Observed(NamedTuple):
     Y: Any
     F_prime: Any
     mask: Any
+
+    def __repr__(self) -> str:
+        return in_short(self)
 
 
 class Instance(NamedTuple):

@@ -16,7 +16,7 @@ from ..errors import InputError, check_count
 from ..evaluation.record import against_truth
 from ..figures import report as draw
 from ..figures import theory as figures
-from ..figures.palette import PHASE_COLOURS, phase_key
+from ..figures.palette import GREY, PHASE_COLOURS, phase_key
 from ..inference.solution import Solution
 from ..io.write import named_file, whole_file
 from ..model.model import Problem
@@ -36,7 +36,7 @@ _INK = "#010203"
 _ADAPTED = {
     _INK: "currentColor",
     "#000000": "currentColor",
-    figures.GREY: "var(--soft)",
+    GREY: "var(--soft)",
     **{colour: f"var(--{phase_key(phase)})" for phase, colour in PHASE_COLOURS.items()},
 }
 # Names of the parameters with the paper's letters.

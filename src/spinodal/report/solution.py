@@ -134,6 +134,7 @@ def parameters(solution: Solution) -> dict[str, tuple[float, str]]:
         return {}
     prior = solution.model.prior.X
     of_channel = {name: value for name, value in learnable(solution.model).items() if name in OF_SENSORS or name in solution.learned}
+    of_channel.pop("gain_median", None)  # a matter of units
     values = {"density": getattr(prior, "rho", None), "noise_variance": solution.model.noise_variance, "eta": solution.model.eta}
     values |= {name: value for name, value in of_channel.items() if values.get(name) is None}
     if values["density"] is not None:

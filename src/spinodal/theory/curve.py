@@ -14,7 +14,7 @@ stable, where it falls unstable; the state evolution from an uninformed start st
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +25,12 @@ from ..model.knowledge import Classes
 from ..model.model import Problem
 from ..model.priors import Gaussian
 from ..model.quadrature import message_averages
+from ..short import in_short
 from .roots import find_root
 from .setup import Batch, Setup, is_known
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # The grid in A: from where responses are linear to beyond any fold, in units of 1/E[X^2].
 _LOWEST_SNR, _HIGHEST_SNR = 1e-7, 1e16
@@ -234,6 +238,22 @@ class FixedPointCurve(NamedTuple):
     mse_X: np.ndarray
     mse_F: np.ndarray
     stable: np.ndarray
+
+    def __repr__(self) -> str:
+        return in_short(self)
+
+    def plot(self) -> Figure:
+        """The error on X against pi, full where the fixed points are stable and dashed where they are not, as a matplotlib figure.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+            >>> sp.fixed_point_curve(problem).plot().axes[0].get_yscale()
+            'log'
+        """
+        from ..figures.theory import curve_figure
+
+        return curve_figure(self)
 
 
 def fixed_point_curve(problem: Problem, snr: Any = None) -> FixedPointCurve:

@@ -13,7 +13,7 @@ from .folds import transitions
 from .outcomes import outcomes, pi_star
 
 if TYPE_CHECKING:
-    import xarray
+    from .labelled import ErrorCurves, PhaseDiagram
 
 PHASES = ("impossible", "hard", "easy", "nothing to gain")
 # Problems whose curves are held in memory together.
@@ -22,7 +22,7 @@ _CHUNK = 64
 
 def phase_diagram(
     problem: Problem, *, rho: Any, eta: Any, pi: Any = None, progress: Callable[[int, int], None] | None = None
-) -> xarray.Dataset:
+) -> PhaseDiagram:
     """Transitions over (eta, rho), `pi_star`, `pi_appears`, `pi_bayes`, `pi_spinodal`, `pi_gain`; given pi, `phase` over (eta, rho, pi).
 
     `problem` gives everything else; the prior of X must have a density `rho`. Absent transitions are NaN. Below `pi_gain` AMP recovers less
@@ -38,7 +38,7 @@ def phase_diagram(
         >>> print(f"{float(diagram.pi_spinodal.sel(eta=1.0, rho=0.2)):.2f}")
         3.58
     """
-    import xarray
+    from .labelled import PhaseDiagram
 
     axes = {"eta": np.atleast_1d(np.asarray(eta, dtype=float)), "rho": np.atleast_1d(np.asarray(rho, dtype=float))}
     check("eta", axes["eta"], 0.0, np.inf)
@@ -71,7 +71,7 @@ def phase_diagram(
         "pi_gain": (("eta", "rho"), gain),
     }
     attributes = _attributes(problem) | {"prior_X": type(problem.prior.X).__name__}
-    dataset = xarray.Dataset(data, coords=axes, attrs=attributes)
+    dataset = PhaseDiagram(data, coords=axes, attrs=attributes)
     if signals.size:
         # Not from the transitions: between them, three branches may make "hard" what looks impossible.
         every = [each.replace(pi=float(p)) for each in problems for p in signals]
@@ -118,7 +118,7 @@ def phase_regions(
     ]
 
 
-def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int, int], None] | None = None) -> xarray.Dataset:
+def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int, int], None] | None = None) -> ErrorCurves:
     """Bayes-optimal and AMP errors over (eta, pi), figure 2 of KMZ13: `bayes_mse_X`, `bayes_mse_F`, `amp_mse_X`, `amp_mse_F`, `phase`.
 
     `phase` holds indices into the list of names in its attribute `phases`.
@@ -130,7 +130,7 @@ def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int
         >>> (curves.amp_mse_X > 10 * curves.bayes_mse_X).values
         array([[ True, False]])
     """
-    import xarray
+    from .labelled import ErrorCurves
 
     axes = {"eta": np.atleast_1d(np.asarray(eta, dtype=float)), "pi": np.atleast_1d(np.asarray(pi, dtype=float))}
     check("eta", axes["eta"], 0.0, np.inf)
@@ -150,7 +150,7 @@ def error_curves(problem: Problem, *, eta: Any, pi: Any, progress: Callable[[int
     }
     data = {name: (("eta", "pi"), np.reshape(column, shape)) for name, column in values.items()}
     data["phase"] = (("eta", "pi"), np.reshape([PHASES.index(r.phase) for r in results], shape).astype(np.int8))
-    dataset = xarray.Dataset(data, coords=axes, attrs=_attributes(problem) | {"prior_X": repr(problem.prior.X)})
+    dataset = ErrorCurves(data, coords=axes, attrs=_attributes(problem) | {"prior_X": repr(problem.prior.X)})
     dataset["phase"].attrs["phases"] = ", ".join(PHASES)
     return dataset
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,13 @@ from ..errors import check, check_choice, check_count
 from ..model.model import Problem
 from ..model.quadrature import message_averages
 from ..pair import Pair
+from ..short import in_short
 from .curve import matrix_mmse
 from .potential import conjugates
 from .setup import Setup, is_known, is_unknown, setup
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # At eta = inf with centred priors nothing is learned from scratch unless the symmetry is broken: by this overlap, relative.
 _SYMMETRY_BREAKING = 1e-8
@@ -39,6 +43,22 @@ class Trajectory(NamedTuple):
     mse: Pair[np.ndarray]
     converged: bool
     iterations: int
+
+    def __repr__(self) -> str:
+        return in_short(self)
+
+    def plot(self) -> Figure:
+        """Both errors against the iteration, as a matplotlib figure.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
+            >>> sp.state_evolution(problem).plot().axes[0].get_xlabel()
+            'iteration'
+        """
+        from ..figures.theory import trajectory_figure
+
+        return trajectory_figure(self)
 
 
 def evolution_step(s: Setup, mse: Pair[Any]) -> Pair[Any]:

@@ -93,7 +93,9 @@ def solve_on_disk(
     observed, knowledge = checks.check_knowledge(first, model.knowledge)
     model = Model(model.prior, model.channel, knowledge)
     if model.channel.by_rows:
-        raise InputError(f"channel must look at one entry at a time for solve_on_disk, but {type(model.channel).__name__} needs whole rows.")
+        raise InputError(
+            f"channel must look at one entry at a time for solve_on_disk, but {type(model.channel).__name__} needs whole rows."
+        )
     N = checks.count_atoms(first.F_prime, n_atoms)
     width = _width(M, N, P, np.dtype(dtype).itemsize, block)
     where = _room_on_disk(Path(directory), M, N, P, np.dtype(dtype).itemsize)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...errors import check
+from ...errors import InputError, check
 from ..parametric import Parametric
 
 # Sample size from which a prior that only has `log_partition` and `sample` is inspected for atoms and extent.
@@ -26,6 +26,8 @@ _PROBE_SAMPLES = 20_000
 _PROBE_MARGIN = 1e3
 # Signal-to-noise ratio, in units of the inverse second moment, at which a generic prior's information dimension is read off.
 _DIMENSION_SNR = 1e10
+# What is read off lies between 0 and 1 to within this; beyond, rounding has spoiled it.
+_DIMENSION_ERROR = 0.05
 # Stands for a = 0 where a prior's log_partition is not defined at 0 itself.
 _TINY_SNR = 1e-10
 
@@ -232,7 +234,13 @@ class Prior(Parametric):
         """
         with jax.enable_x64(True):
             snr = _DIMENSION_SNR / float(self.second_moment())
-        return float(snr * self.mmse(snr))
+        found = float(snr * self.mmse(snr))
+        if not -_DIMENSION_ERROR <= found <= 1 + _DIMENSION_ERROR:
+            raise InputError(
+                f"{type(self).__name__} must have a method dimension() that returns its information dimension, from 0 to 1: rounding in "
+                f"log_partition makes it {found:.3g} where it is read off."
+            )
+        return found
 
     # ---- averages over the message, by quadrature, NumPy in and out
 

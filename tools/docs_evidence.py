@@ -1,0 +1,131 @@
+"""Tables of the evidence, made when the site is built from the files that the benchmarks write.
+
+A line `<!-- results: NAME -->` in a page becomes the table of `benchmarks/results/NAME.csv`, with the command, the date and the machine
+that `about.toml` beside it names.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+
+RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+MARK = re.compile(r"^<!-- results: (\w+) -->$", flags=re.MULTILINE)
+Row = dict[str, str]
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put each table in the place of its mark."""
+    return MARK.sub(lambda found: table_of(found[1]), markdown)
+
+
+def table_of(name: str) -> str:
+    """The table of one file of results and, below it, where it comes from."""
+    if name not in TABLES:
+        raise PluginError(f"no table is made of results called {name!r}; there are {', '.join(TABLES)}")
+    with (RESULTS / f"{name}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    about = tomllib.loads((RESULTS / "about.toml").read_text())[name]
+    return f"{TABLES[name](rows)}\n\n*`{about['command']}`, {about['date']}, {about['machine']}; `benchmarks/results/{name}.csv`.*"
+
+
+def noise(rows: list[Row]) -> str:
+    """Error over the informed run's; of the right results, and of the wrong ones, how many are called converged."""
+    return pivot(_by_size(rows), ("N", "M", "P", "rho"), "snr", _noise_cell, "N, M, P, ρ", "{} dB")
+
+
+def noise_learned(rows: list[Row]) -> str:
+    """The same where everything is learned, with the ranges of the learned density and noise variance over the true ones."""
+    return pivot(_by_size(rows), ("N", "M", "P", "rho"), "snr", _learned_cell, "N, M, P, ρ", "{} dB")
+
+
+def _by_size(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (int(row["N"]), int(row["M"]), float(row["snr"])))
+
+
+def _noise_cell(rows: list[Row]) -> str:
+    ratio = sum(float(row["error"]) / float(row["informed"]) for row in rows) / len(rows)
+    right, wrong = ([row for row in rows if bool(int(row["missing"])) is lacking] for lacking in (False, True))
+    told = [f"{sum(row['status'] == 'converged' for row in kind)} of {len(kind)}" for kind in ((right, wrong) if wrong else (right,))]
+    return "; ".join([f"{ratio:.2f}", *told])
+
+
+def _learned_cell(rows: list[Row]) -> str:
+    ranges = [sorted(float(row[name]) for row in rows) for name in ("density", "noise_variance")]
+    return f"{_noise_cell(rows)}<br>{'; '.join(f'{values[0]:.2f}–{values[-1]:.2f}' for values in ranges)}"
+
+
+def frontier(rows: list[Row]) -> str:
+    """Instances with every atom found, for each number of signals that was tried."""
+    wanted = sorted({row["spinodals"] for row in rows}, key=float)
+    rows = [{**row, "atoms": f"{row['method']}, ρ = {row['rho']}, N = {row['N']}"} for row in rows]
+    return pivot(
+        rows,
+        ("atoms",),
+        "spinodals",
+        lambda cell: "; ".join(f"{row['solved']}/{row['instances']}" for row in cell),
+        "signals, in spinodals",
+        "{}",
+        wanted,
+    )
+
+
+def wrong_models(rows: list[Row]) -> str:
+    """Of the instances how many converged, and how many had which warning."""
+
+    def cell(found: list[Row]) -> str:
+        [row] = found
+        return f"{row['converged']}; {row['warnings'] or 'none'}"
+
+    return pivot(rows, ("case",), "decibels", cell, "data", "{} dB")
+
+
+def bits(rows: list[Row]) -> str:
+    """Signals per atom, for every third density."""
+    shown = sorted({row["rho"] for row in rows}, key=float)[::3]
+    return pivot(
+        [row for row in rows if row["rho"] in shown], ("bits",), "rho", lambda cell: f"{float(cell[0]['pi']):.2f}", "bits", "ρ = {}"
+    )
+
+
+def pivot(
+    rows: list[Row],
+    down: tuple[str, ...],
+    across: str,
+    cell: Callable[[list[Row]], str],
+    corner: str,
+    head: str,
+    order: Iterable[str] | None = None,
+) -> str:
+    """A table with a line for each value of `down` and a column for each of `across`, both in the order in which they come."""
+    columns = list(order or dict.fromkeys(row[across] for row in rows))
+    lines: dict[str, list[Row]] = {}
+    for row in rows:
+        lines.setdefault(", ".join(row[name] for name in down), []).append(row)
+    table = [f"| {corner} | " + " | ".join(head.format(column) for column in columns) + " |", "|---" * (1 + len(columns)) + "|"]
+    for name, found in lines.items():
+        cells = [[row for row in found if row[across] == column] for column in columns]
+        table.append(f"| {name} | " + " | ".join(cell(each) if each else "" for each in cells) + " |")
+    return "\n".join(table)
+
+
+def sensors(rows: list[Row]) -> str:
+    """Instances recovered and, in brackets, those recovered when the gains or the faults are told."""
+    rows = [{**row, "case": f"{row['kind']}, {row['P']} signals"} for row in rows]
+    return pivot(rows, ("case",), "alpha", lambda cell: f"{cell[0]['recovered']} ({cell[0]['told']})", "of ten", "α = {}")
+
+
+TABLES: dict[str, Callable[[list[Row]], str]] = {
+    "noise": noise,
+    "noise_auto": noise_learned,
+    "frontier": frontier,
+    "wrong_models": wrong_models,
+    "bits": bits,
+    "sensors": sensors,
+}
