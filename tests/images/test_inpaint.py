@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pictures import noisy, rms, truth
 
 import spinodal as sp
+from pictures import noisy, rms, truth
 from spinodal.images.fill import _interpolated
 
 MISSING = np.random.default_rng(0).random(truth().shape) < 0.5

@@ -69,7 +69,8 @@ def _checked_mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
     where = np.asarray(mask)
     if where.dtype != bool or where.shape not in (shape, shape[:2]):
         raise InputError(
-            f"mask must be an array of True and False of the shape {shape} or {shape[:2]}, but its dtype is {where.dtype} and its shape {where.shape}."
+            f"mask must be an array of True and False of the shape {shape} or {shape[:2]}, "
+            f"but its dtype is {where.dtype} and its shape {where.shape}."
         )
     return np.broadcast_to(where if where.ndim == len(shape) else where[:, :, None], shape)
 
