@@ -1,6 +1,6 @@
 """Pictures restored: spinodal.images beside SPAMS, scikit-learn, BM3D and biharmonic interpolation.
 
-    python -m benchmarks pictures [--pictures lena,boat] [--levels 15,25,50] [--methods Spinodal,BM3D] [--tasks denoise,inpaint]
+    python -m benchmarks pictures [--pictures lena,boat] [--levels 15,25,50] [--methods 'Spinodal;BM3D'] [--figure camera]
 
 Pictures come with Python packages (scikit-image, scikit-learn, sporco, spams-bin); those that are not installed are left out, and so are
 methods. Squares of 256 x 256 pixels from the middle, grey, 0 to 255, with noise or holes drawn by the picture's name. Rows are added to
@@ -29,6 +29,7 @@ from spinodal import images
 
 LONG = True
 TABLE = Path(__file__).parent / "results" / "pictures.csv"
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "pictures.png"
 TUNED = ("camera", "china")
 # Where each picture comes from: a package, and a file of it.
 PICTURES = {
@@ -276,13 +277,40 @@ def tables() -> str:
     return "\n".join(text).strip()
 
 
+def draw(name: str) -> None:
+    """A picture with noise and with holes, and what Spinodal makes of it."""
+    import matplotlib.pyplot as plt
+
+    truth = picture(name)
+    assert truth is not None, f"{PICTURES[name][0]} is not installed"
+    noisy, _ = case("denoise", name, 25, truth)
+    holed, seen = case("inpaint", name, 50, truth)
+    shown = {
+        "noisy": noisy,
+        "denoised": images.denoise(noisy).image,
+        "half missing": holed,
+        "filled in": images.inpaint(truth, ~np.asarray(seen)).image,
+    }
+    figure, panels = plt.subplots(1, len(shown), figsize=(11, 3), layout="constrained")
+    for panel, (label, image) in zip(panels, shown.items(), strict=True):
+        panel.imshow(image, cmap="gray", vmin=0, vmax=255)
+        panel.set_title(f"{label}, {psnr(image, truth):.1f} dB", fontsize=9)
+        panel.axis("off")
+    figure.savefig(FIGURE, dpi=110)
+    print(f"{FIGURE.name} written")
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser("benchmarks pictures")
     parser.add_argument("--pictures", default=",".join(PICTURES))
     parser.add_argument("--tasks", default=",".join(METHODS))
     parser.add_argument("--levels", default="", help="noise or missing percent; all if left out")
     parser.add_argument("--methods", default="", help="separated by semicolons; all if left out")
+    parser.add_argument("--figure", metavar="PICTURE", help="draw docs/images/pictures.png of this picture, and nothing else")
     options = parser.parse_args(arguments)
+    if options.figure:
+        draw(options.figure)
+        return
     for name in options.pictures.split(","):
         truth = picture(name)
         if truth is None:

@@ -34,7 +34,7 @@ def inpaint(*, file: str, out: str | None, mask: str, sigma: str, seed: int, as_
     from ..images import inpaint as restore
 
     picture, holes, target = read_picture(file), read_picture(mask), _target(out, file)
-    missing = holes > 0 if holes.ndim == 2 else (holes > 0).any(axis=2)
+    missing = np.asarray(holes > 0 if holes.ndim == 2 else (holes > 0).any(axis=2))
     if missing.shape != picture.shape[:2]:
         raise InputError(f"mask must be as large as the picture, {_size(picture)} pixels, but it has {_size(missing)}.")
     with output.progress_bar("filling in") as bar:
