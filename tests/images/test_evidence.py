@@ -6,7 +6,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-
 from benchmarks.pictures import TUNED, rows_there, tables
 
 GUIDE = Path(__file__).parents[2] / "docs" / "pictures.md"
