@@ -72,11 +72,15 @@ _WHERE = {
     ),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names} | {"spinodal": "theory"}
+# Modules with names of their own, as in `spinodal.images.denoise`.
+_MODULES = ("images",)
 
-__all__ = ["__version__", *sorted(_MODULE_OF)]
+__all__ = ["__version__", *sorted((*_MODULE_OF, *_MODULES))]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'spinodal' has no attribute {name!r}")
     value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
@@ -89,6 +93,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:  # each name `as` itself: type checkers then take it as public, in strict mode too
+    from . import images as images
     from .cache import (
         enable_cache as enable_cache,
     )

@@ -33,6 +33,9 @@ ChannelName = Annotated[
 ]
 Observed = Annotated[str, typer.Option(metavar="FRACTION", help="Fraction of the entries of Y that are observed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+PictureFile = Annotated[str, typer.Argument(metavar="FILE", help="A picture: .png, .jpg, .tif or another that Pillow reads.")]
+PictureOut = Annotated[str | None, typer.Option(metavar="OUT.png", help="Where to write the picture; FILE-spinodal.png if left out.")]
+Seed = Annotated[int, typer.Option(metavar="S", help="Seed of whatever is random.")]
 OutDir = Annotated[str, typer.Option(metavar="DIR", help="Directory for the figures and data.")]
 
 
@@ -233,6 +236,35 @@ def solve(
         lenient=lenient,
         as_json=json,
     )
+
+
+@app.command()
+def denoise(
+    file: PictureFile,
+    out: PictureOut = None,
+    sigma: Annotated[str, typer.Option(metavar="S", help="Standard deviation of the noise, where white is 255; auto finds it.")] = "auto",
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Take the noise off a picture, grey or in colours, by a model that is learned from it."""
+    from . import picture_commands
+
+    picture_commands.denoise(file=file, out=out, sigma=sigma, seed=seed, as_json=json)
+
+
+@app.command()
+def inpaint(
+    file: PictureFile,
+    mask: Annotated[str, typer.Option(metavar="MASK.png", help="A picture of the same size, not black where pixels are missing.")],
+    out: PictureOut = None,
+    sigma: Annotated[str, typer.Option(metavar="S", help="Standard deviation of the noise in the other pixels, where white is 255.")] = "0",
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Fill in the missing pixels of a picture, grey or in colours, by a model that is learned from the others."""
+    from . import picture_commands
+
+    picture_commands.inpaint(file=file, out=out, mask=mask, sigma=sigma, seed=seed, as_json=json)
 
 
 @app.command()

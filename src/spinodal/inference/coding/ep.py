@@ -13,11 +13,11 @@ NumPy, not JAX: samples that have settled leave, so the arrays shrink from one i
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from .model import Codes, CodingModel, Progress, Sites, Slab, Tilted, own_density, tilted
+from .model import Codes, CodingModel, Progress, Sites, Slab, Tilted, own_density, rows_of, tilted
 
 # Share of the new sites in an iteration; from iteration _PATIENT on it falls by a factor e every _PATIENT, until even cycles end.
 _STEP, _PATIENT, _ITERATIONS = 0.6, 40, 160
@@ -68,7 +68,8 @@ def advance(model: CodingModel, data: np.ndarray, old: Progress, step: float) ->
     cavity = _cavity(belief, old.sites)
     new = tilted(model.slab._replace(density=old.density), *cavity)
     sites = Sites(*(was + step * (target - was) for was, target in zip(old.sites, _sites(model.slab, new, cavity), strict=True)))
-    return Progress(sites, new, own_density(model, new.probability)), belief, cavity
+    density = old.density + step * (own_density(model, new.probability) - old.density)
+    return Progress(sites, new, density), belief, cavity
 
 
 def _infer_block(model: CodingModel, data: np.ndarray) -> Codes:
@@ -81,18 +82,13 @@ def _infer_block(model: CodingModel, data: np.ndarray) -> Codes:
         new, belief, cavity = advance(model, data[going], run, _STEP * np.exp(-max(k - _PATIENT, 0) / _PATIENT))
         keep = np.max(np.abs(new.codes.mean - run.codes.mean), axis=1) > close
         done = ~keep | (k == _ITERATIONS - 1)
-        leaving = [_rows(part, done) for part in (belief, run.sites, cavity, new.codes)]
+        leaving = [rows_of(part, done) for part in (belief, run.sites, cavity, new.codes)]
         for whole, part in zip(found, (*leaving[3][1:], evidence(*leaving), _signal_variance(model, leaving[0], leaving[3])), strict=True):
             whole[going[done]] = part
-        going, run = going[keep], Progress(_rows(new.sites, keep), _rows(new.codes, keep), new.density[keep])
+        going, run = going[keep], Progress(rows_of(new.sites, keep), rows_of(new.codes, keep), new.density[keep])
         if going.size == 0:
             break
     return found
-
-
-def _rows(values: Any, which: np.ndarray) -> Any:
-    """Some rows of every array of a NamedTuple."""
-    return type(values)(*(value[which] for value in values))
 
 
 def _belief(model: CodingModel, data: np.ndarray, noise: np.ndarray, sites: Sites) -> Belief:

@@ -90,6 +90,11 @@ def tilted(slab: Slab, a: np.ndarray, b: np.ndarray) -> Tilted:
     return Tilted(np.log1p(-rho) + np.logaddexp(0, log_odds), p * value, p * (width + (1 - p) * value**2), p, value, width)
 
 
+def rows_of(values: Any, which: np.ndarray) -> Any:
+    """Some rows of every array of a NamedTuple."""
+    return type(values)(*(value[which] for value in values))
+
+
 def least_noise(model: CodingModel) -> float:
     """The noise variance, kept from zero."""
     power = model.slab.density * (model.slab.variance + model.slab.mean**2) * np.mean(np.sum(np.square(model.components), axis=0))

@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .model import Codes, CodingModel, Progress, Sites, Slab, Tilted, own_density, tilted
+from .model import Codes, CodingModel, Progress, Sites, Slab, Tilted, own_density, rows_of, tilted
 
-# Share of the new sites in an iteration, and the number of iterations.
-_STEP, _ITERATIONS = 0.5, 20
+# Share of the new sites in an iteration; from iteration _PATIENT on it falls by a factor e every _SLOWER, until even cycles end.
+_STEP, _PATIENT, _SLOWER, _ITERATIONS = 0.5, 10, 30, 120
+# A sample has settled when its codes change by less than this many standard deviations of the slab.
+_SETTLED = 1e-3
 # Precisions of sites, in units of the slab's.
 _WIDEST_SITE, _NARROWEST_SITE = 1e-3, 1e9
 # Samples to work on together.
@@ -72,7 +74,8 @@ def advance(model: CodingModel, at: Basis, data: np.ndarray, old: Progress, step
         tau = np.clip(1 / new.variance.mean(axis=1, keepdims=True) - a, _WIDEST_SITE * unit, _NARROWEST_SITE * unit)
     target = Sites(tau, new.mean * (a + tau) - b)
     sites = Sites(*(was + step * (to - was) for was, to in zip(old.sites, target, strict=True)))
-    return Progress(sites, new, own_density(model, new.probability)), belief, Sites(a, b)
+    density = old.density + step * (own_density(model, new.probability) - old.density)
+    return Progress(sites, new, density), belief, Sites(a, b)
 
 
 def infer(model: CodingModel, data: np.ndarray) -> Codes:
@@ -93,16 +96,32 @@ def evidence(belief: Belief, sites: Sites, cavity: Sites, new: Tilted) -> np.nda
 
 
 def _infer_block(model: CodingModel, data: np.ndarray) -> Codes:
+    """Every sample until it has settled; those that have leave."""
     at, run = basis(model), start(model, len(data))
-    for _ in range(_ITERATIONS):
-        before = run
-        run, belief, cavity = advance(model, at, data, before)
-    _, mean, variance, probability, value, width = run.codes
+    codes = np.zeros((5, len(data), len(at.norms)))
+    found = Codes(codes[0], codes[1], codes[2], codes[3], codes[4], np.zeros(len(data)), np.zeros(data.shape))
+    going = np.arange(len(data))
+    close = _SETTLED * np.sqrt(at.slab.variance)
+    for k in range(_ITERATIONS):
+        new, belief, cavity = advance(model, at, data[going], run, _STEP * np.exp(-max(k - _PATIENT, 0) / _SLOWER))
+        keep = (np.abs(new.codes.mean - run.codes.mean) > close).any(axis=1) & (k < _ITERATIONS - 1)
+        if not keep.all():
+            done = [rows_of(part, ~keep) for part in (belief, run.sites, cavity, new.codes)]
+            for whole, part in zip(found, _published(at, *done), strict=True):
+                whole[going[~keep]] = part
+        going, run = going[keep], Progress(rows_of(new.sites, keep), rows_of(new.codes, keep), new.density[keep])
+        if going.size == 0:
+            break
+    return found
+
+
+def _published(at: Basis, belief: Belief, sites: Sites, cavity: Sites, codes: Tilted) -> Codes:
+    """Codes in the units of the model, with the evidence and the variances of the signal."""
+    _, mean, variance, probability, value, width = codes
     slack = variance.mean(axis=1, keepdims=True) / belief.variance.mean(axis=1, keepdims=True)
     signal_variance = slack * belief.variance @ (at.vectors.T @ at.components) ** 2
-    square = at.norms**2
-    log_density = evidence(belief, before.sites, cavity, run.codes)
-    return Codes(mean / at.norms, variance / square, probability, value / at.norms, width / square, log_density, signal_variance)
+    log_density = evidence(belief, sites, cavity, codes)
+    return Codes(mean / at.norms, variance / at.norms**2, probability, value / at.norms, width / at.norms**2, log_density, signal_variance)
 
 
 def noise_of(model: CodingModel, at: Basis, codes: Tilted) -> np.ndarray:

@@ -1,0 +1,133 @@
+"""`inpaint`: missing pixels of a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.interpolate import griddata
+
+from ..errors import InputError, check_nonnegative, check_seed
+from ..inference.coding.classes import BATCH, BLOCK, Classes, Sums, best_classes, complete, learn_classes
+from .patches import SIDE, Patches
+from .restore import Progress, Restored, back, checked_picture, class_count, opponent
+
+# How wrong the filled-in pixels are taken to be from round to round, and the least noise, in units of the picture's spread.
+_LEVELS, _LEAST_NOISE = np.geomspace(0.3, 0.03, 8), 0.01
+# Patches start in every second row and column.
+_STEP = 2
+# Share of a round in the running sums of the next.
+_SHARE = 0.7
+
+
+def inpaint(image: Any, mask: Any = None, sigma: float = 0.0, *, seed: int = 0, progress: Progress | None = None) -> Restored:
+    """A picture with its missing pixels filled in.
+
+    The model is that of `denoise`, learned from the pixels that are there: round after round every patch is completed given the pixels
+    of it that were seen, and the classes are learned again from the completed patches and what is still open in them.
+
+    Args:
+        image: height x width, or height x width x 3, in any unit; NaN is a missing pixel.
+        mask: True where a pixel is missing, beside those that are NaN; of the shape of the image, or of its first two dimensions.
+        sigma: standard deviation of white noise in the other pixels. Without noise they are kept as they are.
+        seed: of the patches that are drawn; the same seed gives the same result.
+        progress: called as progress(stage, share) now and then, with the share of the stage that is done.
+
+    Examples:
+        >>> import numpy as np
+        >>> import spinodal as sp
+        >>> truth = 128 + 60 * np.sin(np.arange(40) / 5)[:, None] * np.ones(40)
+        >>> missing = np.random.default_rng(0).random(truth.shape) < 0.5
+        >>> image, _ = sp.images.inpaint(np.where(missing, 0, truth), missing)
+        >>> bool(np.abs(image - truth).max() < 6)
+        True
+    """
+    picture = checked_picture(image)
+    check_nonnegative("sigma", sigma)
+    check_seed("seed", seed)
+    missing = np.isnan(picture) | _checked_mask(mask, picture.shape)
+    if np.isinf(picture[~missing]).any():
+        raise InputError("image must be finite where it is not missing, but it holds infinities.")
+    if missing.all():
+        raise InputError("image must have a pixel that is not missing, but all are.")
+    if not missing.any() and sigma == 0:
+        return Restored(picture, 0.0)
+    say = progress or (lambda stage, share: None)
+    picture = np.where(missing, 0.0, picture)
+    alike = picture.ndim == 3 and bool((missing == missing[:, :, :1]).all())
+    planes = opponent(picture) if alike or picture.ndim == 2 else list(np.moveaxis(picture, 2, 0))
+    holes = [missing] if picture.ndim == 2 else list(np.moveaxis(missing, 2, 0))
+    filled = [_filled(plane, hole, sigma, seed, say) for plane, hole in zip(planes, holes, strict=True)]
+    whole = back(filled, picture.shape) if alike or picture.ndim == 2 else np.stack(filled, axis=2)
+    return Restored(whole if sigma > 0 else np.where(missing, whole, picture), float(sigma))
+
+
+def _checked_mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if mask is None:
+        return np.zeros(shape, bool)
+    where = np.asarray(mask)
+    if where.dtype != bool or where.shape not in (shape, shape[:2]):
+        raise InputError(
+            f"mask must be an array of True and False of the shape {shape} or {shape[:2]}, "
+            f"but its dtype is {where.dtype} and its shape {where.shape}."
+        )
+    return np.broadcast_to(where if where.ndim == len(shape) else where[:, :, None], shape)
+
+
+def _filled(plane: np.ndarray, missing: np.ndarray, sigma: float, seed: int, say: Progress) -> np.ndarray:
+    """Completed patches averaged, weighted by precision, at falling levels of error."""
+    if missing.all():
+        return np.zeros_like(plane)
+    middle, spread = float(np.mean(plane[~missing])), float(np.std(plane[~missing]))
+    if spread == 0:
+        return np.full(plane.shape, middle)
+    data = np.where(missing, 0.0, (plane - middle) / spread).astype(np.float32)
+    guess = _interpolated(data, missing).astype(np.float32)
+    noise = max(sigma / spread, _LEAST_NOISE) ** 2
+    patches = Patches(guess)
+    classes = learn_classes(lambda random: patches.some(BATCH, random), class_count(patches), float(_LEVELS[0] ** 2), seed)
+    sums = None
+    for k, level in enumerate(_LEVELS):
+        guess, new = _round(classes, guess, data, ~missing, float(level), noise)
+        sums = new if sums is None else Sums(*((1 - _SHARE) * old + _SHARE * now for old, now in zip(sums, new, strict=True)))
+        classes = best_classes(sums, np.float32(noise))
+        if sigma == 0:
+            guess = np.where(missing, guess, data)
+        say("filling", (k + 1) / len(_LEVELS))
+    return middle + spread * guess.astype(np.float64)
+
+
+def _round(classes: Classes, guess: np.ndarray, data: np.ndarray, seen: np.ndarray, level: float, noise: float) -> tuple[np.ndarray, Sums]:
+    """The picture after every patch was completed, and what the patches say of the classes."""
+    corners = [np.unique([*range(0, side - SIDE + 1, _STEP), side - SIDE]) for side in data.shape]
+    i, j = (each.ravel() for each in np.meshgrid(*corners, indexing="ij"))
+    within = np.add.outer(np.arange(SIDE) * data.shape[1], np.arange(SIDE)).ravel()
+    pixels = (i * data.shape[1] + j)[:, None] + within
+    total, weight = np.zeros(data.size), np.zeros(data.size)
+    sums: Sums | None = None
+    for first in range(0, len(pixels), BLOCK):
+        there = pixels[first : first + BLOCK]
+        place = np.resize(there, (BLOCK, SIDE**2))  # the last block again and again, so that all have one shape
+        found = complete(
+            classes, *(jnp.asarray(each.ravel()[place]) for each in (guess, data, seen)), np.float32(level**2), np.float32(noise)
+        )
+        precision = 1 / (np.asarray(found.variance)[: len(there)] + noise)
+        total += np.bincount(there.ravel(), (precision * np.asarray(found.mean)[: len(there)]).ravel(), data.size)
+        weight += np.bincount(there.ravel(), precision.ravel(), data.size)
+        sums = found.sums if sums is None else Sums(*(old + now for old, now in zip(sums, found.sums, strict=True)))
+    assert sums is not None
+    return (total / weight).reshape(data.shape).astype(np.float32), sums
+
+
+def _interpolated(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Missing pixels by linear interpolation, by the nearest one outside of all."""
+    if not missing.any():
+        return data
+    known, holes = np.nonzero(~missing), np.nonzero(missing)
+    nearest = griddata(known, data[known], holes, method="nearest")
+    flat = min(len(np.unique(each)) for each in known) < 2  # all on a line: no triangles
+    linear = np.full_like(nearest, np.nan) if flat else griddata(known, data[known], holes, method="linear")
+    filled = data.copy()
+    filled[holes] = np.where(np.isnan(linear), nearest, linear)
+    return filled

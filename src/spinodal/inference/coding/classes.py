@@ -1,0 +1,200 @@
+"""Codes in blocks: every sample is of one class, and a class has atoms of its own.
+
+    sample = mean of the class + codes @ atoms of the class + noise,    the noise of known variance.
+
+The atoms of a class are orthonormal and their codes normal, each with its own variance, so given the class the codes are known in closed
+form: there is nothing to iterate, damp or wait for. Classes are learned by expectation maximisation on random minibatches. Variances that
+the spread of the noise alone would give are set to zero, which tells how many atoms a class has.
+
+One JAX code path in single precision, compiled once for a number of classes: samples come in batches of a fixed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# Samples that fit into the caches together, and blocks of them in a minibatch.
+BLOCK, BLOCKS = 2048, 4
+BATCH = BLOCK * BLOCKS
+# Minibatches of a fit; the weight of the newest one in the running sums is FIRST_SHARE at first, then falls as a power of their number.
+STEPS, _FIRST_STEPS, _FIRST_SHARE, _FALL = 40, 4, 0.7, 0.6
+# The first classes are samples, shrunk, large ones more often, with this share of the variance of all samples.
+_SHRUNK, _FIRST_VARIANCE, _LEAST_POWER = 0.7, 0.2, 0.05
+# A variance counts if it is above (1 + _SPREAD sqrt(features/samples))^2 times the noise; first variances are at least this share of it.
+_SPREAD, _LEAST_VARIANCE = 0.5, 1e-3
+# Numbers of atoms are rounded up to a multiple of this share of the features, so that little is compiled anew.
+_RANKS = 4
+# The least number of samples of a class in a minibatch.
+_FEWEST = 1e-3
+
+
+class Classes(NamedTuple):
+    """Share of the samples, mean, atoms (in columns) and variances of the codes of every class, from small to large."""
+
+    share: jax.Array
+    mean: jax.Array
+    atoms: jax.Array
+    variance: jax.Array
+
+
+class Sums(NamedTuple):
+    """Of every class: the number of its samples, their sum, and the sum of their outer products."""
+
+    count: jax.Array
+    total: jax.Array
+    square: jax.Array
+
+
+def learn_classes(
+    draw: Callable[[np.random.Generator], np.ndarray],
+    count: int,
+    noise_variance: float,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Classes:
+    """Classes of the samples that `draw` returns, BATCH (rows) at a time; `progress` is told the share of the work that is done."""
+    random = np.random.default_rng(seed)
+    noise = np.float32(noise_variance)
+    classes = _first_classes(draw(random), count, noise, random)
+    sums = None
+    for step in range(STEPS):
+        new = sums_of(trimmed(classes), jnp.asarray(draw(random), dtype=jnp.float32), noise)
+        share = _FIRST_SHARE if step < _FIRST_STEPS else (step + 2) ** -_FALL
+        sums = new if sums is None else Sums(*((1 - share) * old + share * now for old, now in zip(sums, new, strict=True)))
+        classes = best_classes(sums, noise)
+        if progress is not None:
+            progress((step + 1) / STEPS)
+    return classes
+
+
+def restored_samples(classes: Classes, data: np.ndarray, noise_variance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior means of the samples (rows) without noise, and the mean posterior variance of the entries of each."""
+    values, variance = np.empty(data.shape, np.float32), np.empty(len(data), np.float32)
+    noise, classes = np.float32(noise_variance), trimmed(classes)
+    for first in range(0, len(data), BATCH):
+        part = data[first : first + BATCH]
+        batch = np.zeros((BATCH, data.shape[1]), np.float32)
+        batch[: len(part)] = part
+        found = _restore(classes, batch, noise)
+        values[first : first + BATCH], variance[first : first + BATCH] = (np.asarray(each)[: len(part)] for each in found)
+    return values, variance
+
+
+def trimmed(classes: Classes) -> Classes:
+    """The classes without the atoms that none of them uses."""
+    features = classes.mean.shape[1]
+    used = int(np.max(np.sum(np.asarray(classes.variance) > 0, axis=1)))
+    step = max(1, features // _RANKS)
+    first = max(0, classes.variance.shape[1] - step * max(1, -(-used // step)))
+    return classes._replace(atoms=classes.atoms[:, :, first:], variance=classes.variance[:, first:])
+
+
+def log_density(classes: Classes, data: jax.Array, noise: jax.Array) -> jax.Array:
+    """log of share times density of every sample (rows) in every class (columns), up to a common constant."""
+
+    def one(_: None, each: Classes) -> tuple[None, jax.Array]:
+        away = data - each.mean
+        along = away @ each.atoms
+        gain = each.variance / (each.variance + noise)  # without atoms the exponent would be |away|^2/noise
+        square = (jnp.sum(away**2, axis=1) - jnp.sum(along**2 * gain, axis=1)) / noise
+        return None, jnp.log(each.share) - (square - jnp.sum(jnp.log1p(-gain))) / 2
+
+    return jax.lax.scan(one, None, classes)[1].T
+
+
+@jax.jit
+def sums_of(classes: Classes, data: jax.Array, noise: jax.Array) -> Sums:
+    """What a batch of samples says, each of them counted in every class by its probability."""
+
+    def block(sums: Sums, samples: jax.Array) -> tuple[Sums, None]:
+        chance = jax.nn.softmax(log_density(classes, samples, noise), axis=1)
+        square = jax.lax.map(lambda weight: (samples * weight[:, None]).T @ samples, chance.T)
+        new = Sums(chance.sum(axis=0), chance.T @ samples, square)
+        return Sums(*(old + now for old, now in zip(sums, new, strict=True))), None
+
+    features = data.shape[1]
+    nothing = Sums(
+        jnp.zeros_like(classes.share), jnp.zeros_like(classes.mean), jnp.zeros((len(classes.share), features, features), data.dtype)
+    )
+    return jax.lax.scan(block, nothing, data.reshape(BLOCKS, -1, data.shape[1]))[0]
+
+
+@jax.jit
+def best_classes(sums: Sums, noise: jax.Array) -> Classes:
+    """The classes of highest likelihood: eigenvectors of their covariances, and what the eigenvalues have above the noise."""
+    count = jnp.maximum(sums.count, _FEWEST)
+    mean = sums.total / count[:, None]
+    values, vectors = jnp.linalg.eigh(sums.square / count[:, None, None] - mean[:, :, None] * mean[:, None, :])
+    counts = values > noise * (1 + _SPREAD * jnp.sqrt(mean.shape[1] / count[:, None])) ** 2
+    return Classes(count / count.sum(), mean, vectors, jnp.where(counts, values - noise, 0))
+
+
+@jax.jit
+def _restore(classes: Classes, data: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def block(samples: jax.Array) -> tuple[jax.Array, jax.Array]:
+        chance = jax.nn.softmax(log_density(classes, samples, noise), axis=1)
+
+        def one(so_far: tuple[jax.Array, ...], each: tuple[jax.Array, Classes]) -> tuple[tuple[jax.Array, ...], None]:
+            (mean, within, square), (weight, of) = so_far, each
+            gain = of.variance / (of.variance + noise)
+            value = of.mean + (((samples - of.mean) @ of.atoms) * gain) @ of.atoms.T
+            open_still = noise * jnp.sum(gain) / samples.shape[1]
+            return (mean + weight[:, None] * value, within + weight * open_still, square + weight * jnp.mean(value**2, axis=1)), None
+
+        zero = jnp.zeros(len(samples), samples.dtype)
+        (mean, within, square), _ = jax.lax.scan(one, (jnp.zeros_like(samples), zero, zero), (chance.T, classes))
+        return mean, within + jnp.maximum(square - jnp.mean(mean**2, axis=1), 0)
+
+    mean, variance = jax.lax.map(block, data.reshape(BLOCKS, -1, data.shape[1]))
+    return mean.reshape(data.shape), variance.reshape(-1)
+
+
+def _first_classes(data: np.ndarray, count: int, noise: np.float32, random: np.random.Generator) -> Classes:
+    """Samples as means, and a share of the covariance of all."""
+    power = np.sqrt(np.maximum(np.mean(np.square(data, dtype=np.float64), axis=1) / noise - 1, _LEAST_POWER))
+    mean = _SHRUNK * data[random.choice(len(data), count, replace=False, p=power / power.sum())]
+    values, vectors = np.linalg.eigh(np.cov(data.T))
+    variance = _FIRST_VARIANCE * np.maximum(values - noise, _LEAST_VARIANCE * noise)
+    wide = partial(jnp.asarray, dtype=jnp.float32)
+    return Classes(
+        wide(np.full(count, 1 / count)), wide(mean), wide(np.repeat(vectors[None], count, 0)), wide(np.repeat(variance[None], count, 0))
+    )
+
+
+class Completed(NamedTuple):
+    """Samples with what they miss: posterior mean and variance of every entry, and what they say of their classes."""
+
+    mean: jax.Array
+    variance: jax.Array
+    sums: Sums
+
+
+@jax.jit
+def complete(classes: Classes, guess: jax.Array, data: jax.Array, seen: jax.Array, level: jax.Array, noise: jax.Array) -> Completed:
+    """The entries of samples of which only some were `seen`, with noise, given the class that each is in.
+
+    The class is that in which a first `guess` of the whole sample is most probable, if its error has the variance `level`.
+    """
+    which = jnp.argmax(log_density(classes, guess, level), axis=1)
+    known = seen.astype(data.dtype)
+    covariance = ((classes.atoms * classes.variance[:, None, :]) @ classes.atoms.transpose(0, 2, 1))[which]
+    middle = classes.mean[which]
+    part = known[:, :, None] * covariance
+    eye = jnp.eye(data.shape[1], dtype=data.dtype)
+    factor = jnp.linalg.cholesky(part * known[:, None, :] + eye * (known * noise + 1 - known)[:, :, None])
+    half = jax.scipy.linalg.solve_triangular(factor, part, lower=True)
+    pull = jax.scipy.linalg.solve_triangular(factor, (known * (data - middle))[:, :, None], lower=True)
+    across = half.transpose(0, 2, 1)
+    mean = middle + (across @ pull)[:, :, 0]
+    left = covariance - across @ half
+    total = [
+        jax.ops.segment_sum(each, which, len(classes.share))
+        for each in (jnp.ones(len(data)), mean, left + mean[:, :, None] * mean[:, None, :])
+    ]
+    return Completed(mean, jnp.maximum(jnp.diagonal(left, axis1=1, axis2=2), 0), Sums(*total))
