@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from ..model.channels import Channel
+from ..model.channels import Channel, Output
 from ..model.knowledge import Knowledge
 from ..model.model import Model
 from ..model.priors import Moments, Prior
@@ -95,6 +95,16 @@ class Task(NamedTuple):
             start = _start(knowledge, prior.F, self.given, start.mean.shape, dtype)
         centre = Pair(*(None if old is None else jnp.asarray(p.moments().mean, dtype) for old, p in zip(self.centre, prior, strict=True)))
         return self._replace(prior=prior, channel=channel, knowledge=knowledge, start=start, centre=centre)
+
+
+def output_where(channel: Channel, y: Any, w: Any, V: Any, mask: Any) -> Output:
+    """g and precision of the entries that were observed, where the mask is 1; zero in the others. A mask of None: all were."""
+    if channel.by_rows:
+        return channel.output_where(y, w, V, mask)  # type: ignore[attr-defined, no-any-return]
+    g, precision = channel.output(y, w, V)
+    if mask is None:
+        return Output(g, precision)
+    return Output(g * mask, precision * mask if jnp.ndim(precision) >= jnp.ndim(mask) else precision)
 
 
 def centred(values: Any, mean: Any) -> Any:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from ...model.priors import Moments
 from ...pair import Pair
 from ..execution.machine import Looked, over_blocks, renew, turned
-from ..task import Task, centred
+from ..task import Task, centred, output_where
 from .means import first_offsets, moved, with_offsets
 from .variances import Precision, Squares
 
@@ -174,7 +174,7 @@ def residual(rules: Rules, task: Task, F: Any, squares: Squares, X: Moments, sta
     mean = F @ X.mean - onsager * state.g
     mean = with_offsets(state.offset, mean) if task.removes_means else mean
     variance = sum(spread) + task.temperature
-    g, precision = task.channel.output_where(task.Y, mean, variance, task.mask)
+    g, precision = output_where(task.channel, task.Y, mean, variance, task.mask)
     g2, typical = structure.average(task, g**2), structure.average(task, precision)
     least = jnp.finfo(g.dtype).tiny ** 0.25  # kept from zero so that 1/level^2 stays finite
     excess = jnp.maximum(g2 / typical, least) if rules.measured else jnp.maximum(1, rules.floor * g2 / typical)

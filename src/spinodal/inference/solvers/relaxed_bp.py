@@ -21,7 +21,7 @@ from ...model.priors import Moments
 from ..messages.free_entropy import free_entropy
 from ..messages.update import Rules, first_state, mix
 from ..messages.variances import STRUCTURES
-from ..task import Task
+from ..task import Task, output_where
 from .base import Estimate, Measured, Solver
 
 # Precisions of single messages may be negative; their sums are kept from vanishing.
@@ -76,13 +76,13 @@ class RelaxedBP(Solver):
         spread = (F.mean**2 * X.variance + F.variance * (X.mean**2 + X.variance)) / N
         mean, variance = jnp.sum(own, axis=1), jnp.sum(spread, axis=1) + task.temperature
         # As in `messages.update.residual`: where the measured square of g is above what the precision says, variance is added.
-        g, precision = task.channel.output_where(task.Y, mean, variance, task.mask)
+        g, precision = output_where(task.channel, task.Y, mean, variance, task.mask)
         g2, typical = (jnp.mean(value, axis=0) / task.seen_by_signal for value in (g**2, precision))
         excess = jnp.maximum(1, self.residual_floor * g2 / typical)
         more = (excess - 1) / typical
         others = jnp.maximum(variance[:, None] - spread, 0) + more
         seen = None if task.mask is None else task.mask[:, None]
-        out = task.channel.output_where(task.Y[:, None], mean[:, None] - own, others, seen)
+        out = output_where(task.channel, task.Y[:, None], mean[:, None] - own, others, seen)
 
         def send(other: Moments) -> tuple[Any, Any]:
             return other.mean**2 * out.precision / N, other.mean * out.g / root

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from ...model.priors import Moments
 from ...pair import Pair
 from ..messages.update import unknown_signals
-from ..task import Task
+from ..task import Task, output_where
 
 
 class Times(NamedTuple):
@@ -41,7 +41,7 @@ def step(task: Task, now: Times) -> Times:
     root = jnp.sqrt(1.0 * N).astype(task.Y.dtype)
     variance = (F**2 @ c + s @ (X**2 + c)) / N
     echo = (F * before.F) @ c + s @ (X * before.X)
-    g, precision = task.channel.output_where(task.Y, F @ X / root - echo / N * last, variance, task.mask)
+    g, precision = output_where(task.channel, task.Y, F @ X / root - echo / N * last, variance, task.mask)
     both = g * last / N
     to_X = (F**2).T @ precision / N
     to_F = precision @ (X**2).T / N

@@ -55,7 +55,8 @@ class Channel(Parametric):
     additive = False
     # The parameters that data can tell.
     learns: tuple[str, ...] = ()
-    # Whether the signals of a row share something unknown, so that `output` needs whole rows of Y.
+    # Whether the signals of a row share something unknown, so that `output` needs whole rows of Y. Such a channel has
+    # `output_where(y, w, V, mask)`, which leaves entries out that were not observed.
     by_rows = False
 
     @property
@@ -105,21 +106,6 @@ class Channel(Parametric):
 
         g, curvature = jax.jvp(slope, (w,), (one,))
         return Output(g, -curvature)
-
-    def output_where(self, y: Any, w: Any, V: Any, mask: Any) -> Output:
-        """g and precision of the entries that were observed, where the mask is 1; zero in the others. None: all were.
-
-        Examples:
-            >>> import numpy as np
-            >>> import spinodal as sp
-            >>> g, _ = sp.GaussianNoise(1.0).output_where(np.full(2, 2.0), np.ones(2), 1.0, np.array([1.0, 0.0]))
-            >>> g.tolist()
-            [0.5, 0.0]
-        """
-        g, precision = self.output(y, w, V)
-        if mask is None:
-            return Output(g, precision)
-        return Output(g * mask, precision * mask if jnp.ndim(precision) >= jnp.ndim(mask) else precision)
 
     def log_densities(self, y: Any, w: Any, V: Any, mask: Any) -> Any:
         """log Z of the entries that were observed, zero in the others; where a row is one measurement, its share of the row's.

@@ -20,19 +20,46 @@ class GainLaw(Parametric):
     """Base of the laws. `ends` are those of the logarithm of the gain; `log_density` is that of the logarithm, up to a constant within."""
 
     def ends(self) -> tuple[Any, Any]:
-        """The least and the largest logarithm of a gain."""
+        """The least and the largest logarithm of a gain.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> low, high = sp.UniformGains(0.5, 2.0).ends()
+            >>> print(f"{float(high):.3f}")
+            0.693
+        """
         raise TypeError(f"{type(self).__name__} must define ends().")
 
     def log_density(self, t: Any) -> Any:
-        """Of t = log gain, within the ends."""
+        """Of t = log gain, within the ends.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> print(f"{float(sp.LogNormalGains(1.0).log_density(0.0)):.4f}")  # a standard normal density
+            -0.9189
+        """
         raise TypeError(f"{type(self).__name__} must define log_density(t).")
 
     def slopes(self, t: Any) -> tuple[Any, Any]:
-        """The slope of the logarithm of that density, and how much it bends."""
+        """The slope of the logarithm of that density, and how much it bends.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> slope, bend = sp.LogNormalGains(0.5).slopes(0.5)
+            >>> print(float(slope), float(bend))
+            -2.0 4.0
+        """
         raise TypeError(f"{type(self).__name__} must define slopes(t).")
 
     def sample(self, key: Any, shape: tuple[int, ...]) -> Any:
-        """Independent gains."""
+        """Independent gains.
+
+        Examples:
+            >>> import jax
+            >>> import spinodal as sp
+            >>> sp.UniformGains(0.6, 1.4).sample(jax.random.key(0), (3,)).shape
+            (3,)
+        """
         raise TypeError(f"{type(self).__name__} must define sample(key, shape).")
 
 

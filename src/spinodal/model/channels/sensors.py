@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import InputError, check, check_nonnegative, check_positive
-from ..parametric import Parametric
 from ..priors import Moments
 from .base import Channel, Output
 from .gains import GainLaw, LogNormalGains
@@ -80,7 +79,7 @@ class Sensors(Channel):
 
     def __post_init__(self) -> None:
         check_nonnegative("variance", self.variance)
-        if self.gains is not None and not isinstance(self.gains, Parametric):
+        if self.gains is not None and not isinstance(self.gains, GainLaw):
             raise InputError(f"gains must be a LogNormalGains or a UniformGains, but {self.gains!r} was given.")
         if self.offset_variance is not None:
             check_positive("offset_variance", self.offset_variance)
@@ -180,7 +179,14 @@ class Sensors(Channel):
         return d, heights + jnp.log1p(-self.faulty), dead
 
     def log_rows(self, y: Any, w: Any, V: Any, mask: Any = None) -> Any:
-        """log of the joint density of the observed entries of every row, as a column."""
+        """log of the joint density of the observed entries of every row, as a column.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.SensorGains(0.1, spread=0.2).log_rows(np.ones((3, 5)), np.ones((3, 5)), 0.1).shape
+            (3, 1)
+        """
         y, w = _whole(y, w)
         _, heights, dead = self._mixture(y, w, V, mask)
         total = jax.nn.logsumexp(heights, axis=0)
@@ -197,6 +203,15 @@ class Sensors(Channel):
         return self.output_where(y, w, V, None)
 
     def output_where(self, y: Any, w: Any, V: Any, mask: Any) -> Output:
+        """g and precision from the entries that were observed, where the mask is 1; zero in the others.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> g, _ = sp.SensorOffsets(1.0, 1.0).output_where(np.full((1, 2), 2.0), np.zeros((1, 2)), 1.0, np.array([[1.0, 0.0]]))
+            >>> print(f"{float(g[0, 0]):.2f} {float(g[0, 1]):.2f}")
+            0.67 0.00
+        """
         y, w = _whole(y, w)
         d, heights, dead = self._mixture(y, w, V, mask)
         total = jax.nn.logsumexp(heights, axis=0)
@@ -217,7 +232,15 @@ class Sensors(Channel):
         return Output(g, precision) if mask is None else Output(g * mask, precision * mask)
 
     def readings(self, y: Any, w: Any, V: Any, mask: Any = None) -> Readings:
-        """What every sensor is like, given means w and variances V of its z that do not know its y yet."""
+        """What every sensor is like, given means w and variances V of its z that do not know its y yet.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> z = np.linspace(-1, 1, 50)[None]
+            >>> print(f"{float(sp.SensorGains(1e-4, spread=0.3).readings(1.2 * z, z, 1e-6).gain.mean[0]):.2f}")
+            1.20
+        """
         y, w = _whole(y, w)
         d, heights, dead = self._mixture(y, w, V, mask)
         total = jax.nn.logsumexp(heights, axis=0)
