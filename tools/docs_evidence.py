@@ -121,6 +121,21 @@ def sensors(rows: list[Row]) -> str:
     return pivot(rows, ("case",), "alpha", lambda cell: f"{cell[0]['recovered']} ({cell[0]['told']})", "of ten", "α = {}")
 
 
+def pictures(rows: list[Row]) -> str:
+    """PSNR in dB of every picture, for each task and level."""
+    names = {"denoise": "noise of σ = {}", "inpaint": "{}% of the pixels missing"}
+    rows = [{**row, "what": names.get(row["task"], row["task"] + " {}").format(row["level"])} for row in rows]
+    return pivot(rows, ("what", "picture"), "method", lambda cell: f"{float(cell[0]['psnr']):.2f}", "PSNR, dB", "{}")
+
+
+def load(rows: list[Row]) -> str:
+    """Answers, the slowest of them, errors of the server, and memory at rest and at most."""
+    names = {"answers": "answers", "slowest_s": "slowest, s", "errors": "errors", "rest_MB": "memory at rest, MB", "peak_MB": "at most, MB"}
+    kept = [row for k, row in enumerate(rows) if k in (0, 1, len(rows) - 1) or k % 10 == 0]
+    long = [{"after": row["after"], "what": name, "value": row[key]} for row in kept for key, name in names.items()]
+    return pivot(long, ("after",), "what", lambda cell: cell[0]["value"], "after", "{}")
+
+
 TABLES: dict[str, Callable[[list[Row]], str]] = {
     "noise": noise,
     "noise_auto": noise_learned,
@@ -128,4 +143,6 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "wrong_models": wrong_models,
     "bits": bits,
     "sensors": sensors,
+    "pictures": pictures,
+    "load": load,
 }

@@ -35,6 +35,7 @@ def test_a_picture_is_denoised_into_a_file_beside_it(run_cli: Callable[..., Any]
     assert np.std(restored) < 8
 
 
+@pytest.mark.claims
 def test_missing_pixels_are_those_that_the_mask_shows(run_cli: Callable[..., Any], tmp_path: Path) -> None:
     values = np.repeat(np.linspace(20, 200, SIZE)[:, None], SIZE, axis=1)
     missing = np.random.default_rng(0).random((SIZE, SIZE)) < 0.3

@@ -11,18 +11,21 @@ from spinodal.images.noise import noise_level
 from spinodal.images.patches import Average, Patches
 
 
+@pytest.mark.claims
 def test_most_of_the_noise_goes_and_the_level_is_found() -> None:
     image, sigma = sp.images.denoise(noisy(20))
     assert sigma == pytest.approx(20, rel=0.1)
     assert rms(image, truth()) < 9  # a Gaussian filter of the best width leaves 13
 
 
+@pytest.mark.claims
 def test_the_same_seed_gives_the_same_picture_in_any_unit() -> None:
     first = sp.images.denoise(noisy(20), 20.0, seed=3).image
     np.testing.assert_array_equal(sp.images.denoise(noisy(20), 20.0, seed=3).image, first)
     np.testing.assert_allclose(sp.images.denoise(noisy(20) / 255 + 7, 20 / 255, seed=3).image, first / 255 + 7, atol=2e-3)
 
 
+@pytest.mark.claims
 def test_colours_are_restored_together() -> None:
     tint = np.array([1.0, 0.6, 0.3])
     coloured = truth()[:, :, None] * tint
@@ -34,6 +37,7 @@ def test_colours_are_restored_together() -> None:
     assert rms(found.image[:, :, 0], coloured[:, :, 0]) < rms(alone, coloured[:, :, 0])
 
 
+@pytest.mark.claims
 def test_any_size_from_one_patch_up_will_do() -> None:
     damaged = 100 + 10 * np.random.default_rng(0).normal(size=(37, 21))
     assert rms(sp.images.denoise(damaged, 10.0).image, np.full((37, 21), 100.0)) < 6

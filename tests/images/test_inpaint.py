@@ -12,6 +12,7 @@ from spinodal.images.fill import _interpolated
 MISSING = np.random.default_rng(0).random(truth().shape) < 0.5
 
 
+@pytest.mark.claims
 def test_pixels_that_were_seen_stay_and_the_others_beat_interpolation() -> None:
     told: list[tuple[str, float]] = []
     image = sp.images.inpaint(truth(), MISSING, progress=lambda stage, share: told.append((stage, share))).image
@@ -20,17 +21,20 @@ def test_pixels_that_were_seen_stay_and_the_others_beat_interpolation() -> None:
     assert told[-1] == ("filling", 1.0)
 
 
+@pytest.mark.claims
 def test_nan_and_a_mask_say_the_same() -> None:
     marked = np.where(MISSING, np.nan, truth())
     np.testing.assert_array_equal(sp.images.inpaint(marked).image, sp.images.inpaint(truth(), MISSING).image)
 
 
+@pytest.mark.claims
 def test_noise_in_the_other_pixels_goes_too() -> None:
     image = sp.images.inpaint(noisy(15), MISSING, 15.0).image
     assert rms(image[~MISSING], truth()[~MISSING]) < 10
 
 
-@pytest.mark.parametrize("alike", [True, pytest.param(False, marks=pytest.mark.claims)])
+@pytest.mark.claims
+@pytest.mark.parametrize("alike", [True, False])
 def test_colours_may_miss_together_or_alone(alike: bool) -> None:
     coloured = truth()[:, :, None] * np.array([1.0, 0.6, 0.3])
     where = MISSING if alike else np.random.default_rng(1).random(coloured.shape) < 0.5

@@ -100,7 +100,7 @@ class Task(NamedTuple):
 def output_where(channel: Channel, y: Any, w: Any, V: Any, mask: Any) -> Output:
     """g and precision of the entries that were observed, where the mask is 1; zero in the others. A mask of None: all were."""
     if channel.by_rows:
-        return channel.output_where(y, w, V, mask)  # type: ignore[attr-defined, no-any-return]
+        return channel.output_where(y, w, V, mask)  # type: ignore[attr-defined]
     g, precision = channel.output(y, w, V)
     if mask is None:
         return Output(g, precision)
