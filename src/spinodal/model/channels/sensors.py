@@ -311,8 +311,8 @@ class SensorGains(Sensors):
 
     Examples:
         >>> import spinodal as sp
-        >>> sp.SensorGains(variance=0.01, spread=0.2).gains
-        LogNormalGains(spread=0.2)
+        >>> sp.SensorGains(variance=0.01, spread=0.2).gains.spread
+        0.2
     """
 
     def __init__(self, variance: Any = 0.0, spread: Any = 0.3, *, gains: GainLaw | None = None, noise_first: bool = False) -> None:
