@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.interpolate import griddata
 
 from ..errors import InputError, check_nonnegative, check_seed
-from ..inference.coding.classes import BATCH, BLOCK, Classes, Sums, best_classes, complete, learn_classes
+from ..inference.coding.classes import BATCH, BLOCK, Classes, Sums, best_classes, complete, fetched, learn_classes
 from .patches import SIDE, Patches
 from .restore import Progress, Restored, back, checked_picture, class_count, opponent
 
@@ -91,7 +90,7 @@ def _filled(plane: np.ndarray, missing: np.ndarray, sigma: float, seed: int, say
     for k, level in enumerate(_LEVELS):
         guess, new = _round(classes, guess, data, ~missing, float(level), noise)
         sums = new if sums is None else Sums(*((1 - _SHARE) * old + _SHARE * now for old, now in zip(sums, new, strict=True)))
-        classes = best_classes(sums, np.float32(noise))
+        classes = fetched(best_classes(sums, np.float32(noise)))
         if sigma == 0:
             guess = np.where(missing, guess, data)
         say("filling", (k + 1) / len(_LEVELS))
@@ -109,9 +108,7 @@ def _round(classes: Classes, guess: np.ndarray, data: np.ndarray, seen: np.ndarr
     for first in range(0, len(pixels), BLOCK):
         there = pixels[first : first + BLOCK]
         place = np.resize(there, (BLOCK, SIDE**2))  # the last block again and again, so that all have one shape
-        found = complete(
-            classes, *(jnp.asarray(each.ravel()[place]) for each in (guess, data, seen)), np.float32(level**2), np.float32(noise)
-        )
+        found = fetched(complete(classes, *(each.ravel()[place] for each in (guess, data, seen)), np.float32(level**2), np.float32(noise)))
         precision = 1 / (np.asarray(found.variance)[: len(there)] + noise)
         total += np.bincount(there.ravel(), (precision * np.asarray(found.mean)[: len(there)]).ravel(), data.size)
         weight += np.bincount(there.ravel(), precision.ravel(), data.size)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -64,10 +64,10 @@ def learn_classes(
     classes = _first_classes(draw(random), count, noise, random)
     sums = None
     for step in range(STEPS):
-        new = sums_of(trimmed(classes), jnp.asarray(draw(random), dtype=jnp.float32), noise)
+        new = fetched(sums_of(trimmed(classes), jnp.asarray(draw(random), dtype=jnp.float32), noise))
         share = _FIRST_SHARE if step < _FIRST_STEPS else (step + 2) ** -_FALL
         sums = new if sums is None else Sums(*((1 - share) * old + share * now for old, now in zip(sums, new, strict=True)))
-        classes = best_classes(sums, noise)
+        classes = fetched(best_classes(sums, noise))
         if progress is not None:
             progress((step + 1) / STEPS)
     return classes
@@ -106,6 +106,12 @@ def log_density(classes: Classes, data: jax.Array, noise: jax.Array) -> jax.Arra
         return None, jnp.log(each.share) - (square - jnp.sum(jnp.log1p(-gain))) / 2
 
     return jax.lax.scan(one, None, classes)[1].T
+
+
+def fetched(tree: Any) -> Any:
+    """Arrays that a program is done with, as NumPy's. Programs are waited for one by one: two that factorize matrices at a time can occupy
+    all threads of a CPU."""
+    return jax.device_get(jax.block_until_ready(tree))
 
 
 @jax.jit
@@ -188,8 +194,10 @@ def complete(classes: Classes, guess: jax.Array, data: jax.Array, seen: jax.Arra
     part = known[:, :, None] * covariance
     eye = jnp.eye(data.shape[1], dtype=data.dtype)
     factor = jnp.linalg.cholesky(part * known[:, None, :] + eye * (known * noise + 1 - known)[:, :, None])
-    half = jax.scipy.linalg.solve_triangular(factor, part, lower=True)
-    pull = jax.scipy.linalg.solve_triangular(factor, (known * (data - middle))[:, :, None], lower=True)
+    # One solve for both: two at a time can occupy all threads of a CPU, each waiting for one.
+    sides = jnp.concatenate([part, (known * (data - middle))[:, :, None]], axis=2)
+    solved = jax.scipy.linalg.solve_triangular(factor, sides, lower=True)
+    half, pull = solved[:, :, :-1], solved[:, :, -1:]
     across = half.transpose(0, 2, 1)
     mean = middle + (across @ pull)[:, :, 0]
     left = covariance - across @ half
