@@ -31,8 +31,9 @@ from ..search.search import is_strong
 from ..solution import Solution, Status, Trace
 from ..solvers.amp import AMP
 from ..task import Task
-from .batch import WORSE_THAN_NOTHING, Plan, compiled
+from .batch import WORSE_THAN_NOTHING, Plan
 from .machine import OneDevice, bytes_needed, computing, memory
+from .programs import compiled
 
 # The share of the memory that blocks are made to fill; the system caches files in the rest.
 _SHARE = 0.25
@@ -273,7 +274,7 @@ class _Passes(NamedTuple):
         return state._replace(F=F), total / count if count else float("nan")
 
 
-@compiled(0)
+@compiled()
 def _beginning(plan: Plan, model: Any, observed: Observed, rows: Any) -> tuple[Task, State]:
     task = plan.task(observed, model)._replace(rows=rows)
     return task, first_state(task)

@@ -191,7 +191,7 @@ class Runs:
             self.plan,
             self.placement.columns(observed),
             self.placement.everywhere(model),
-            self.placement.everywhere(jax.vmap(jax.random.wrap_key_data)(keys)),
+            self.placement.everywhere(keys),
             self._counting(wishes),
             self.placement,
             self.saved,
