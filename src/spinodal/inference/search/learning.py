@@ -3,7 +3,8 @@
 The density is the expected share of nonzeros, the slab's mean and variance are those of the expected nonzeros. The noise is moved until
 the measured residuals have the size the model says they should: in the regimes of interest all variances are proportional to it, and the
 usual EM step would hardly move. Residuals of entries that were fitted can't tell noise from what too dense codes explain by chance, so
-where nothing is known of F they are those of entries held out; with F', and at the end, those of the typical signal.
+where nothing is known of F they are those of entries held out; with F', and at the end, those of the typical signal. In much noise that is
+not enough, and the noise is chosen from outside (`noise.py`).
 """
 
 from __future__ import annotations
@@ -147,6 +148,7 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
         if task.held is not None:
             first = state.first["noise_variance"]
             noise = jnp.where(jnp.any(task.held > 0), noise, jnp.clip(noise, first / _BAND, first * _BAND))
+            noise = jnp.where(task.keeps_noise, old["noise_variance"], noise)
         new["noise_variance"] = jnp.clip(noise, task.rounding, task.power)
     if "density" in old:
         new["density"] = jnp.clip(nonzeros / (N * P), _LEAST, 1 - _LEAST)
