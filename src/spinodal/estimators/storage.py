@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, check_file
 from ..files import whole_file
 from ..inference.execution.checkpoint import stored_arrays
 from ..inference.solution import Status
@@ -76,6 +76,7 @@ class Storable:
             0.01
         """
         refused = f"path must be a file written by {cls.__name__}.save, but {str(path)!r}"
+        check_file("path", path)
         try:
             with Path(path).open("rb") as file:
                 stored = stored_arrays(file, os.fstat(file.fileno()).st_size)
