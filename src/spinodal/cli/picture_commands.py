@@ -100,6 +100,7 @@ def _check_picture(name: str, file: str, image: Any) -> None:
 
 def _target(out: str | None, *read: str) -> Path:
     """Where to write: not over a picture that is read."""
+    check_file("FILE", read[0])
     given = out if out is not None else str(Path(read[0]).with_name(Path(read[0]).stem + _OURS))
     target = named_file("out", given, ".png")
     if any(os.path.realpath(target) == os.path.realpath(file) for file in read):

@@ -39,8 +39,10 @@ _PILE = 4.0
 _GRID_ENTRIES, _MULTIPLE = 20_000, 1e-3
 # Rounding matters if it adds more than this share to the noise, and more than this share to the data.
 _OF_NOISE, _OF_POWER = 0.1, 1e-6
-# Row means matter if they hold more than this share of the power.
+# Row means that were left where they are matter if they hold more than this share of the power.
 _MEAN_SHARE = 0.02
+# More entries than this are not looked at: of larger data, signals at equal distances are taken.
+_MOST_ENTRIES = 2_000_000
 # Outliers are looked for so many times over, without those already found, which hide others in their column.
 _PEELS = 3
 # A row is far larger than the others from this ratio on.
@@ -76,18 +78,19 @@ class Table(NamedTuple):
         return f"row{'s' if len(listed) > 1 else ''} {', '.join(listed[:_NAMED])}{', ...' if len(listed) > _NAMED else ''}"
 
 
-def of_data(table: Table, model: Model, N: int, centred: bool = False) -> tuple[list[str], Table]:
+def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> tuple[list[str], Table]:
     """Suspicions of the data, the plainest first, and the table without what they explain, which is hidden from the checks that follow.
 
-    `centred` says that row means were taken off before the fit, though not from this table.
+    `centred` says that row means were taken off before the fit, though not from this table: "asked" by the user, or "auto".
     """
     if table.power == 0:
         return ["every entry of Y is zero, or as good as zero; check where the data come from"], table
     found = list(_index(table))
     told, table = _sentinels(table)
     found += told
-    if model.noise_variance is None:
-        return found, table  # entries of a channel with few outcomes are equal often, and their mean is not that of F X
+    if model.noise_variance is None:  # entries of a channel with few outcomes are equal often, and their mean is not that of F X
+        told, table = _means(table, N, centred) if expects_no_mean(model) and table.power > 0 else ([], table)
+        return found + told, table
     told, table = _constant_rows(table)
     found += told
     step = _step(table)
@@ -100,10 +103,37 @@ def of_data(table: Table, model: Model, N: int, centred: bool = False) -> tuple[
         # Between two steps nothing is known: a random number there undoes the rounding, so that the checks that follow see no grid.
         between = np.random.default_rng(0).uniform(-step / 2, step / 2, table.Y.shape)
         table = table._replace(Y=np.where(table.seen, table.Y + between, 0.0))
-    if float(model.prior.X.moments().mean) == 0 and table.power > 0:
-        told, table = _means(table, N)
-        found += [] if centred else told
+    if expects_no_mean(model) and table.power > 0:
+        told, table = _means(table, N, centred)
+        found += told
     return found, table
+
+
+def expects_no_mean(model: Model) -> bool:
+    """Whether the mean of a row of Y is zero in the model, and an offset of Y is one of F X."""
+    return float(model.prior.X.moments().mean) == 0 and model.channel.shows_units and not model.channel.by_rows
+
+
+def is_off_centre(Y: np.ndarray, seen: np.ndarray, N: int) -> bool:
+    """Whether row means are further from zero than chance takes those of data that are centred.
+
+    The test is of all entries, and again of some of them without marks for missing entries, constant rows and copies of signals.
+    """
+    table = Table(np.where(seen, Y, 0.0), seen)
+    if table.power == 0 or _mean_share(table, N) <= 1:
+        return False
+    kept = some_signals(Y.shape)
+    _, table = _sentinels(Table(table.Y[:, kept], seen[:, kept]))
+    _, table = _constant_rows(table)
+    if _step(table) is None:
+        _, table = _duplicates(table)
+    return table.power > 0 and _mean_share(table, N) > 1
+
+
+def some_signals(shape: tuple[int, ...]) -> np.ndarray:
+    """Signals to look at: all, or of large data some at equal distances."""
+    M, P = shape
+    return np.arange(P) if M * P <= _MOST_ENTRIES else np.linspace(0, P - 1, max(2, _MOST_ENTRIES // M)).astype(int)
 
 
 def _index(table: Table) -> Iterator[str]:
@@ -240,21 +270,35 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
         )
 
 
-def _means(table: Table, N: int) -> tuple[list[str], Table]:
-    """The mean of a row has on average 1/P of the row's power; means of rows vary together, in about as many ways as there are atoms
-    or rows."""
+def _row_means(table: Table) -> tuple[np.ndarray, float]:
+    """The means of the rows, and their share of the power."""
     counts = np.maximum(table.seen.sum(axis=1), 1)
     means = table.Y.sum(axis=1) / counts
-    share = float(np.sum(means**2 * counts) / np.sum(counts)) / table.power
-    ways = max(1.0, len(counts) * N / (len(counts) + N))
-    chance = chi_square_beyond(RATE, ways) / ways / float(np.mean(counts))
-    if share < max(chance, _MEAN_SHARE):
+    return means, float(np.sum(means**2 * counts) / np.sum(counts)) / table.power
+
+
+def _mean_share(table: Table, N: int) -> float:
+    """The share of the row means in the power, in units of what it exceeds by chance in a share `RATE` of data sets.
+
+    The mean of a row has on average 1/P of the row's power; means of rows vary together, in about as many ways as there are atoms or rows.
+    """
+    rows, share = len(table.Y), _row_means(table)[1]
+    ways = max(1.0, rows * N / (rows + N))
+    return share * float(np.mean(np.maximum(table.seen.sum(axis=1), 1))) * ways / chi_square_beyond(RATE, ways)
+
+
+def _means(table: Table, N: int, centred: str | None) -> tuple[list[str], Table]:
+    """What there is to say of row means, and the table without them."""
+    means, share = _row_means(table)
+    if centred is None and (_mean_share(table, N) <= 1 or share < _MEAN_SHARE):
         return [], table
-    sentence = (
-        f"the mean of Y is far from zero (row means hold {100 * share:.3g}% of its power), but the model is centred; "
-        "subtract the mean of each row (center=True, --center)"
-    )
-    return [sentence], table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
+    held = f"the mean of Y is far from zero (row means hold {100 * share:.3g}% of its power)"
+    sentences = {
+        None: f"{held}, but the model is centred; subtract the mean of each row (center=True, --center)",
+        "auto": f"{held}, so the mean of each row was taken off and kept as row_means; to have it fitted, say center=False (--no-center)",
+    }
+    told = [sentences[centred]] if centred in sentences else []
+    return told, table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
 
 
 def outliers(table: Table) -> np.ndarray:

@@ -282,7 +282,7 @@ def _check_missing(Y: np.ndarray, kind: str, contents: _Contents, path: Path) ->
 
 def _check_entries(Y: np.ndarray, mask: Any, contents: _Contents, path: Path) -> None:
     """Refuse infinite and huge entries, rows and columns without any, and rows of one value, saying where they are."""
-    bad = np.argwhere(np.abs(Y) > _LARGEST)
+    bad = np.argwhere(np.abs(Y, dtype=float) > _LARGEST)
     if bad.size:
         i, k = bad[0]
         where = f"{contents.row(i)}, {contents.column(k)}"
