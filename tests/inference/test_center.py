@@ -63,7 +63,7 @@ def test_a_small_offset_of_many_signals_is_told_from_chance() -> None:
     Y = np.random.default_rng(0).normal(size=(6, 2000))
     for offset, off in ((0.1, True), (0.01, False)):
         assert (sp.solve(Y + offset, n_atoms=3, max_iterations=1, runs=1).row_means is not None) is off
-    # Half as many signals by marks for missing entries, and as many copies, are no more evidence.
+    # Marks for missing entries are no mean.
     marked = np.where(np.random.default_rng(1).random(Y.shape) < 0.01, -999.0, Y)
     assert sp.solve(marked, n_atoms=3, max_iterations=1, runs=1).row_means is None
 

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from ..errors import check, check_count, check_finite, check_nonnegative, check_positive
 from ..inference.checks import check_no_mean, is_centered
 from ..inference.coding import Options, cost
+from .sanity import suspicions_of_samples
 
 # More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
 _LONG_WORK, _MUCH_ROOM = 2e13, 8e9
@@ -59,7 +60,10 @@ def options_of(model: Any, n_components: int) -> Options:
 
 
 def warn_before(model: Any, X: np.ndarray, n_components: int) -> None:
-    """Warn of few samples, and of rounds that would take long or much memory."""
+    """Warn of what looks wrong with the samples, of few of them, and of rounds that would take long or much memory."""
+    names = getattr(model, "feature_names_in_", None)
+    for sentence in suspicions_of_samples(X, n_components, model.slab_mean, is_centered(model.center), names):
+        warnings.warn(f"{sentence[0].upper()}{sentence[1:]}.", stacklevel=3)
     if len(X) < n_components:
         warnings.warn(f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.", stacklevel=3)
     work, room = cost(X.shape, n_components, model.refine_iter, missing=bool(np.isnan(X).any()), fast=model.fast)

@@ -17,7 +17,6 @@ from ..model.model import Model
 from ..model.priors import Gaussian
 from .suspicious_data import (
     RATE,
-    Table,
     chi_square_beyond,
     of_data,
     orientation,
@@ -25,8 +24,8 @@ from .suspicious_data import (
     outliers_in_words,
     row_scales,
     share_beyond,
-    some_signals,
 )
+from .suspicious_table import Table, some_signals
 
 if TYPE_CHECKING:
     from .solution import Solution

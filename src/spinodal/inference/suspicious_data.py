@@ -7,13 +7,14 @@ numbers. Each check tests one of these; its false-alarm rate on data drawn from 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..model.model import Model
+from .suspicious_table import Table, some_signals
 
 # The share of data sets drawn from the model on which a check may give a false alarm.
 RATE = 1e-4
@@ -25,8 +26,6 @@ _APART = 0.5
 _SHORTEST_INDEX = 4
 # So many random numbers are in order with a probability below the rate, 2/8!; smooth signals may be, but then others are as well.
 _SHORTEST_ORDER, _OTHERS_ORDERED = 8, 0.1
-# How names are told from data on the command line.
-_OF_TABLES = "for the file's first line --header, for its first column --index-col 1 on the command line"
 # One entry is enough to show a sentinel of at least this size.
 _PLAIN_SENTINEL = 999.0
 # A row of so many equal entries is no accident.
@@ -41,41 +40,19 @@ _GRID_ENTRIES, _MULTIPLE = 20_000, 1e-3
 _OF_NOISE, _OF_POWER = 0.1, 1e-6
 # Row means that were left where they are matter if they hold more than this share of the power.
 _MEAN_SHARE = 0.02
-# More entries than this are not looked at: of larger data, signals at equal distances are taken.
-_MOST_ENTRIES = 2_000_000
 # Outliers are looked for so many times over, without those already found, which hide others in their column.
 _PEELS = 3
 # A row is far larger than the others from this ratio on.
 _LARGE = 3.0
 # Kurtosis this many standard errors above the normal one shows which side is sparse.
 _SIGMAS = 6.0
+# A row is far larger than the others if it is so by this many standard errors, of the logarithm of a median square times sqrt(P).
+_OF_MEDIAN = 6.0 * 2.33
+# Halves of the signals are compared in so many signals and mixtures of rows, with so many random halves. They differ if that is so many
+# standard deviations, and the difference is this share of the moments.
+_LOOKED_AT, _MIXTURES, _HALVES, _DRIFT, _DIFFERENCE = 2000, 32, 64, 8.0, 0.2
 # More than this many rows for each signal, and no more signals than atoms: nothing could be learned unless the rows are the signals.
 _TALL = 2.0
-# Rows named in a sentence, at most.
-_NAMED = 5
-
-
-class Table(NamedTuple):
-    """Y with zeros where an entry is missing, which entries are there, and the names of the rows."""
-
-    Y: np.ndarray
-    seen: np.ndarray
-    names: Sequence[str] | None = None
-
-    @property
-    def power(self) -> float:
-        """The mean square of the entries; 0 where there are none."""
-        return float(np.sum(self.Y**2) / max(np.sum(self.seen), 1))
-
-    def without(self, hidden: np.ndarray) -> Table:
-        """The table with more entries missing."""
-        seen = self.seen & ~hidden
-        return self._replace(Y=np.where(seen, self.Y, 0.0), seen=seen)
-
-    def rows(self, which: Any) -> str:
-        """Rows by name, or counted from 1: "row 3", "rows a, b"."""
-        listed = [str(m + 1) if self.names is None else self.names[m] for m in which]
-        return f"row{'s' if len(listed) > 1 else ''} {', '.join(listed[:_NAMED])}{', ...' if len(listed) > _NAMED else ''}"
 
 
 def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> tuple[list[str], Table]:
@@ -84,7 +61,7 @@ def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> t
     `centred` says that row means were taken off before the fit, though not from this table: "asked" by the user, or "auto".
     """
     if table.power == 0:
-        return ["every entry of Y is zero, or as good as zero; check where the data come from"], table
+        return [f"every entry of {table.words.data} is zero, or as good as zero; check where the data come from"], table
     found = list(_index(table))
     told, table = _sentinels(table)
     found += told
@@ -130,16 +107,10 @@ def is_off_centre(Y: np.ndarray, seen: np.ndarray, N: int) -> bool:
     return table.power > 0 and _mean_share(table, N) > 1
 
 
-def some_signals(shape: tuple[int, ...]) -> np.ndarray:
-    """Signals to look at: all, or of large data some at equal distances."""
-    M, P = shape
-    return np.arange(P) if M * P <= _MOST_ENTRIES else np.linspace(0, P - 1, max(2, _MOST_ENTRIES // M)).astype(int)
-
-
 def _index(table: Table) -> Iterator[str]:
     for Y, all_seen, words in (
-        (table.Y, table.seen, "first row of Y is {}, which looks like column numbers; leave that row out ({})"),
-        (table.Y.T, table.seen.T, "first column of Y is {}, which looks like an index; leave that column out ({})"),
+        (table.Y, table.seen, table.words.first_row),
+        (table.Y.T, table.seen.T, table.words.first_column),
     ):
         line, seen = Y[0], all_seen[0]
         if not seen.all():
@@ -147,7 +118,7 @@ def _index(table: Table) -> Iterator[str]:
         counts = line.size >= _SHORTEST_INDEX and line[0] in (0, 1) and np.array_equal(line, line[0] + np.arange(line.size))
         alone = line.size >= _SHORTEST_ORDER and len(Y) > 1 and np.mean(_ordered(Y[1:])) < _OTHERS_ORDERED
         if counts or (alone and _ordered(line[None])[0]):
-            yield "the " + words.format(", ".join(f"{value:.10g}" for value in line[:3]) + ", ...", _OF_TABLES)
+            yield words.format(", ".join(f"{value:.10g}" for value in line[:3]) + ", ...")
 
 
 def _ordered(lines: np.ndarray) -> np.ndarray:
@@ -169,8 +140,8 @@ def _sentinels(table: Table) -> tuple[list[str], Table]:
             if gap > _APART * (others.max() - others.min()):
                 what = "entry is" if count == 1 else "entries are"
                 found.append(
-                    f"{count} {what} {value:.10g}, which looks like a mark for missing entries; write NaN instead "
-                    f"(--na {value:.10g} on the command line)"
+                    f"{count} {what} {value:.10g}, which looks like a mark for missing entries; write NaN instead"
+                    + table.words.missing.format(f"{value:.10g}")
                 )
                 table = table.without(hidden)
     return found, table
@@ -182,7 +153,9 @@ def _constant_rows(table: Table) -> tuple[list[str], Table]:
     if not constant.any():
         return [], table
     several = np.sum(constant) > 1
-    sentence = f"{table.rows(np.flatnonzero(constant))} of Y never change{'' if several else 's'}; leave out what is constant"
+    sentence = (
+        f"{table.rows(np.flatnonzero(constant))} of {table.words.data} never change{'' if several else 's'}; leave out what is constant"
+    )
     return [sentence], table.without(constant[:, None] & table.seen)
 
 
@@ -218,7 +191,7 @@ def _duplicates(table: Table) -> tuple[list[str], Table]:
     copies[[max(pair) for pair in pairs]] = True
     one, what = min(pairs, key=max), "are copies of others" if len(pairs) > 1 else "is a copy of another"
     sentence = (
-        f"{len(pairs)} of the {copies.size} signals {what}, such as {max(one) + 1} of {min(one) + 1}; "
+        f"{len(pairs)} of the {copies.size} {table.words.signals} {what}, such as {max(one) + 1} of {min(one) + 1}; "
         "leave copies out, for they count as new evidence"
     )
     return [sentence], table.without(copies & table.seen)
@@ -241,7 +214,7 @@ def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
     if levels:
         yield (
             f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(dict.fromkeys(levels))}), "
-            "so the data look clipped; say so with channel=Clipped(low, high), or mark these entries as missing (NaN)"
+            f"so the data look clipped; {table.words.clipped}mark these entries as missing (NaN)"
         )
 
 
@@ -260,13 +233,13 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
     error = step**2 / 12  # the variance of rounding to multiples of the step
     if np.all(values >= 0) and step == round(step) and np.all(values == np.round(values)):
         yield (
-            "Y holds counts (whole numbers from zero up), whose noise grows with their size; solve for their square roots, "
-            "with the mean of each row taken off"
+            f"{table.words.data} holds counts (whole numbers from zero up), whose noise grows with their size; take their square roots, "
+            f"with the mean of each {table.words.row} taken off"
         )
     elif error > max(_OF_NOISE * float(model.noise_variance), _OF_POWER * table.power):
         yield (
-            f"Y is rounded to multiples of {step:.3g}, which is not small beside the noise; take the data before they were rounded, "
-            f"or give a noise_variance of at least {error:.2g}"
+            f"{table.words.data} is rounded to multiples of {step:.3g}, which is not small beside the noise; "
+            f"take the data before they were rounded, or give a noise_variance of at least {error:.2g}"
         )
 
 
@@ -292,10 +265,12 @@ def _means(table: Table, N: int, centred: str | None) -> tuple[list[str], Table]
     means, share = _row_means(table)
     if centred is None and (_mean_share(table, N) <= 1 or share < _MEAN_SHARE):
         return [], table
-    held = f"the mean of Y is far from zero (row means hold {100 * share:.3g}% of its power)"
+    words = table.words
+    held = f"the mean of {words.data} is far from zero ({words.row} means hold {100 * share:.3g}% of its power)"
     sentences = {
-        None: f"{held}, but the model is centred; subtract the mean of each row (center=True, --center)",
-        "auto": f"{held}, so the mean of each row was taken off and kept as row_means; to have it fitted, say center=False (--no-center)",
+        None: f"{held}, but the model is centred; subtract the mean of each {words.row} (center=True{words.center})",
+        "auto": f"{held}, so the mean of each {words.row} was taken off and kept as {words.means}; "
+        f"to have it fitted, say center=False{words.no_center}",
     }
     told = [sentences[centred]] if centred in sentences else []
     return told, table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
@@ -381,10 +356,7 @@ def orientation(table: Table, N: int) -> str | None:
         return None
     across_rows, across_columns = _kurtosis(table, 0), _kurtosis(table, 1)
     if across_rows > max(_SIGMAS * np.sqrt(24 / M), across_columns) or (M > _TALL * P and P <= N):
-        return (
-            f"Y has {M} rows and only {P} columns, and its rows look like the signals; if each row is a signal, solve for the transpose "
-            "(Y.T, or --transpose on the command line)"
-        )
+        return table.words.turned.format(M, P)
     return None
 
 
@@ -394,3 +366,26 @@ def _kurtosis(table: Table, axis: int) -> float:
     apart = np.where(table.seen, table.Y - table.Y.sum(axis=axis, keepdims=True) / number, 0.0)
     second, fourth = ((apart**power).sum(axis=axis, keepdims=True) / number for power in (2, 4))
     return float(np.mean(fourth[second > 0] / second[second > 0] ** 2) - 3) if np.any(second > 0) else 0.0
+
+
+def far_larger(table: Table, N: int) -> np.ndarray:
+    """Rows whose entries are far larger than those of the others, where F is normal: their mean square is that of N normal numbers."""
+    M, P = table.Y.shape
+    error = np.exp(_OF_MEDIAN / np.sqrt(np.mean(table.seen) * P))
+    return row_scales(table.Y, table.seen) ** 2 > error * chi_square_beyond(RATE / M, N) / N
+
+
+def halves_differ(table: Table) -> bool:
+    """Whether second moments of the first half of the signals differ from those of the second half: a permutation test, exact at any size.
+
+    Of many rows a few random mixtures are looked at, and of many signals some.
+    """
+    P = table.Y.shape[1]
+    kept = np.linspace(0, P - 1, min(P, _LOOKED_AT)).astype(int)
+    rng = np.random.default_rng(0)
+    Y = table.Y[:, kept]
+    Y = Y if len(Y) <= _MIXTURES else rng.normal(size=(_MIXTURES, len(Y))) @ Y
+    side = np.where(np.arange(kept.size) < kept.size // 2, -1.0, 1.0)
+    differences = [float(np.sum(((Y * signs) @ Y.T) ** 2)) for signs in (side, *(rng.permutation(side) for _ in range(_HALVES)))]
+    excess = differences[0] - np.mean(differences[1:])
+    return bool(excess > _DRIFT * np.std(differences[1:]) and excess > _DIFFERENCE**2 * np.sum((Y @ Y.T) ** 2))
