@@ -70,3 +70,32 @@ def test_sound_samples_are_not_warned_of() -> None:
     for seed in range(20):
         drawn = draw(sp.Problem.sparse(alpha=1.2, pi=40.0, rho=0.2, noise_variance=1e-3), ATOMS, seed=100 + seed).observed.Y.T
         assert said(drawn) == ""
+
+
+def test_means_are_taken_off_where_they_are_far_from_zero() -> None:
+    far = DATA + np.arange(FEATURES)
+    assert "so the mean of each feature was taken off and kept as mean_; to have it fitted, say center=False." in said(far)
+    assert "subtract the mean of each feature (center=True)." in said(far, center=False)
+    assert "mean" not in said(far, center=True)
+    assert "mean" not in said(far, slab_mean="auto")
+    fits = {
+        center: sp.DictionaryLearner(ATOMS, center=center, max_iter=0, refine_iter=2, random_state=0).fit(far)
+        for center in ("auto", True, False)
+    }
+    np.testing.assert_array_equal(fits["auto"].components_, fits[True].components_)
+    np.testing.assert_allclose(fits["auto"].mean_, far.mean(axis=0))
+    np.testing.assert_array_equal(fits[False].mean_, 0)
+    np.testing.assert_array_equal(sp.DictionaryLearner(ATOMS, max_iter=0, refine_iter=0).fit(DATA).mean_, 0)
+    with pytest.raises(sp.InputError, match=r"center must be True, False or .auto., but 'no' was given"):
+        sp.DictionaryLearner(ATOMS, center="no").fit(DATA)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_masked_entries_are_missing(dtype: type) -> None:
+    hidden = np.random.default_rng(0).random(DATA.shape) < 0.1
+    values = np.round(100 * DATA).astype(dtype)
+    masked = np.ma.array(np.where(hidden, 12345, values), mask=hidden)
+    holes = np.where(hidden, np.nan, values)
+    fits = [sp.DictionaryLearner(ATOMS, max_iter=0, refine_iter=2, random_state=0).fit(X) for X in (masked, holes)]
+    np.testing.assert_allclose(fits[0].components_, fits[1].components_, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(fits[0].transform(masked), fits[1].transform(holes), rtol=1e-2, atol=1e-2)

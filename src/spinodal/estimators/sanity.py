@@ -30,6 +30,11 @@ _WORDS = Words(
 _DENSITY = 0.1
 
 
+def without_masked(X: Any) -> Any:
+    """Masked entries of an array as NaN, which is a missing entry here; anything else as it is."""
+    return np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan) if isinstance(X, np.ma.MaskedArray) else X
+
+
 def means_to_take(center: bool | None, X: np.ndarray, n_components: int, slab_mean: Any) -> np.ndarray:
     """The mean of each feature over its observed entries where it is to be taken off: always, never, or (None) where it is further from
     zero than chance takes it and the codes have no mean; zeros otherwise."""

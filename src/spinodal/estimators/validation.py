@@ -75,12 +75,6 @@ def warn_before(model: Any, X: np.ndarray, n_components: int) -> None:
         )
 
 
-def column_means(X: np.ndarray) -> np.ndarray:
-    """Mean of each feature over its observed entries; 0 where there are none."""
-    known = ~np.isnan(X)
-    return (np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)).astype(X.dtype)
-
-
 def _progress(model: Any) -> Callable[[str, int, float], None] | None:
     """The callback, told after the screen if the estimator is verbose."""
     if not model.verbose and model.callback is None:

@@ -70,6 +70,8 @@ def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> t
         return found + told, table
     told, table = _constant_rows(table)
     found += told
+    if table.power == 0:
+        return found, table
     step = _step(table)
     if step is None:
         told, table = _duplicates(table)
