@@ -99,3 +99,8 @@ def test_masked_entries_are_missing(dtype: type) -> None:
     fits = [sp.DictionaryLearner(ATOMS, max_iter=0, refine_iter=2, random_state=0).fit(X) for X in (masked, holes)]
     np.testing.assert_allclose(fits[0].components_, fits[1].components_, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(fits[0].transform(masked), fits[1].transform(holes), rtol=1e-2, atol=1e-2)
+
+
+def test_more_components_than_memory_are_refused() -> None:
+    with pytest.raises(sp.InputError, match=r"n_components must leave room in memory, but n_components=1000000000000 on \(400, 12\)"):
+        sp.DictionaryLearner(10**12).fit(DATA)

@@ -82,7 +82,8 @@ def denoise(image: Any, sigma: float | str = "auto", *, seed: int = 0, progress:
 def checked_picture(image: Any) -> np.ndarray:
     """The picture in float64."""
     try:
-        picture = np.array(image, dtype=np.float64)
+        picture = np.array(np.ma.filled(image.astype(np.float64), np.nan) if isinstance(image, np.ma.MaskedArray) else image)
+        picture = picture.astype(np.float64, casting="unsafe" if picture.dtype == object else "same_kind")
     except (TypeError, ValueError):
         raise InputError(f"image must be an array of real numbers, but {type(image).__name__} was given.") from None
     if picture.ndim not in (2, 3) or picture.shape[2:] not in ((), (3,)) or min(picture.shape[:2]) < SIDE:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import InputError, check, check_choice, check_count, check_seed
+from ..errors import InputError, check, check_choice, check_count, check_seed, shown
 from ..model.channels import Channel
 from ..model.model import Model
 from ..model.sampling import Observed
@@ -160,8 +160,9 @@ def solve(
     for each in seeds:
         check_seed("seed", each)
     checks.check_number("seed", len(seeds), size)
-    check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
+    checks.check_dtype(dtype)
     check_count("every", every)
+    checks.check_asides(search, progress, watch)
     placement = _placement(mesh, observed.Y.shape[-1])
     if runs is not None:
         checks.check_runs(runs, observed.F_prime is not None, start is not None)
@@ -216,6 +217,8 @@ def _models(
 
 
 def _names(learn: Sequence[str], model: Model) -> tuple[str, ...]:
+    if isinstance(learn, str) or not isinstance(learn, Sequence):
+        raise InputError(f"learn must be a list of names of parameters, but {shown(learn)} was given.")
     for name in learn:
         check_choice("learn", name, tuple(dict.fromkeys((*LEARNABLE, *parameters(model)))))
     return tuple(name for name in learn if name in parameters(model))

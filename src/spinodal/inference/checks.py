@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..errors import InputError, check_count, shown
+from ..errors import InputError, check_choice, check_count, shown
 from ..model.knowledge import Knowledge, Known
 from ..model.model import Model
 from ..model.sampling import Observed
-from .search.search import is_strong
+from .search.search import Search, is_strong
 from .solution import Names, Solution
 from .suspicious_data import expects_no_mean, is_off_centre
 
@@ -158,6 +158,25 @@ def check_number(name: str, given: int, size: int) -> None:
     """Refuse a number of things that is not one, and not one for each instance."""
     if given not in (1, size):
         raise InputError(f"{name} must be one, or one for each of the {size} instances, but {given} were given.")
+
+
+def check_dtype(dtype: Any) -> None:
+    """Refuse other precisions than the two."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = dtype
+    check_choice("dtype", name, ("float64", "float32"))
+
+
+def check_asides(search: Any, progress: Any, watch: Any) -> None:
+    """Refuse what can't be called, or is no search, before it is needed."""
+    if search is not None and not isinstance(search, Search):
+        raise InputError(f"search must be a spinodal.Search, but {shown(search)} was given.")
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise InputError(f"progress must be True, False or a function, but {shown(progress)} was given.")
+    if watch is not None and not callable(watch):
+        raise InputError(f"watch must be a function, but {shown(watch)} was given.")
 
 
 def check_runs(runs: Any, hinted: bool, started: bool) -> None:
