@@ -188,7 +188,13 @@ def solve(
     ] = None,
     na: Annotated[list[str] | None, typer.Option(metavar="VALUE", help="A value that means a missing entry; may be given again.")] = None,
     header: Annotated[bool, typer.Option("--header", help="The first line holds names, even if they are numbers.")] = False,
-    center: Annotated[bool, typer.Option("--center", help="Take the mean of each row off first, and keep it with the result.")] = False,
+    center: Annotated[
+        bool | None,
+        typer.Option(
+            "--center/--no-center",
+            help="Take the mean of each row off first, and keep it with the result, or leave it; if left out, as the data ask for.",
+        ),
+    ] = None,
     report: Annotated[str | None, typer.Option(metavar="REPORT.html", help="Where to write a page about the result.")] = None,
     atom_shape: Annotated[
         tuple[int, int] | None, typer.Option(metavar="H W", help="Atoms are images of this shape, in the report.")
@@ -223,7 +229,7 @@ def solve(
         array=array,
         transpose=transpose,
         layout={"decimal": decimal, "index_col": index_col, "na": na or (), "header": header},
-        center=center,
+        center="auto" if center is None else center,
         report=report,
         atom_shape=atom_shape,
         max_iterations=max_iterations,

@@ -117,6 +117,7 @@ def _used(solution: Solution) -> tuple[Any, Any]:
 
 def solve_drawn(instance: Instance, problem: Problem | Sequence[Problem], solver: Any = None, **options: Any) -> Solution:
     """Solve a drawn instance, or a batch: the solver is given the observed part only, and the number of atoms."""
+    options = {"center": False, **options}  # the model says what the means are
     return solve(instance.observed, problem, solver, n_atoms=np.shape(instance.truth.F)[-1], **options)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import InputError, check, check_choice, check_count, check_seed
+from ..errors import InputError, check, check_choice, check_count, check_seed, shown
 from ..model.channels import Channel
 from ..model.model import Model
 from ..model.sampling import Observed
@@ -41,7 +41,7 @@ def solve(
     *,
     F_prime: Any = None,
     mask: Any = None,
-    center: bool = False,
+    center: bool | str = "auto",
     n_atoms: int | Sequence[int] | None = None,
     density: float | str | None = None,
     noise_variance: float | str | None = None,
@@ -73,7 +73,8 @@ def solve(
         solver: an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
         F_prime: what is known of F, M x N, up to an error eta.
         mask: False where an entry of Y is missing.
-        center: True to take the mean of each row off Y first, for data that are not centred; it is kept as `solution.row_means`.
+        center: True to take the mean of each row off Y first, which is kept as `solution.row_means`; False to leave it. "auto" takes it off
+            where it is further from zero than chance takes it, unless the prior of X has a mean, and a warning says so.
         n_atoms: the number of atoms, where there is no F_prime. Give several, and the one with the highest evidence is kept.
         density: without a model, the share of nonzeros in X, if you know it; "auto" (or nothing) learns it.
         noise_variance: without a model, the variance of the noise, likewise.
@@ -115,11 +116,14 @@ def solve(
     """
     begun = time.perf_counter()
     observed, names = checks.as_observed(Y, F_prime, mask)
-    observed, row_means = checks.centred(observed, center)
-    models, learn = _models(observed, model, density, noise_variance, eta, channel, learn)
+    models, learned = _models(observed, model, density, noise_variance, eta, channel, learn)
+    observed, row_means, centered = checks.centred(observed, center, models, learned, n_atoms)
+    if row_means is not None:  # a model that is guessed goes by the size of what is left
+        models, learned = _models(observed, model, density, noise_variance, eta, channel, learn)
+        checks.check_center(models, learned)
+    learn = learned
+    told: dict[str, Any] = {"names": names, "row_means": row_means, "centered": centered}
     checks.check_outcomes(observed, models)
-    if row_means is not None:
-        checks.check_center(models, learn)
     if n_atoms is not None and np.ndim(n_atoms) == 1:
         checks.check_numbers_of_atoms(n_atoms, observed.Y.ndim)  # type: ignore[arg-type]
         rest: dict[str, Any] = {
@@ -139,8 +143,8 @@ def solve(
             "mesh": mesh,
         }
         given = models if isinstance(model, (list, tuple)) else models[0]
-        best = _likeliest([int(n) for n in n_atoms], partial(solve, observed, given, solver, learn=learn, **rest))  # type: ignore[union-attr]
-        return replace(best, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
+        best = _likeliest([int(n) for n in n_atoms], partial(solve, observed, given, solver, center=False, learn=learn, **rest))  # type: ignore[union-attr]
+        return replace(best, **told, seconds=time.perf_counter() - begun)
     solver = AMP() if solver is None else solver
     if isinstance(solver, type) or not (isinstance(solver, Solver) or hasattr(solver, "solve")):
         raise InputError(f"solver must be an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle object, but {solver!r} was given.")
@@ -156,8 +160,9 @@ def solve(
     for each in seeds:
         check_seed("seed", each)
     checks.check_number("seed", len(seeds), size)
-    check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
+    checks.check_dtype(dtype)
     check_count("every", every)
+    checks.check_asides(search, progress, watch)
     placement = _placement(mesh, observed.Y.shape[-1])
     if runs is not None:
         checks.check_runs(runs, observed.F_prime is not None, start is not None)
@@ -171,7 +176,7 @@ def solve(
         mean, variance = (Pair(*(value.astype(dtype) for value in pair)) for pair in (solution.mean, solution.variance))
         solution = replace(solution, mean=mean, variance=variance, observed=observed if batched else _with_axis(observed))
         solution = solution if batched else solution[0]
-        return replace(solution, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
+        return replace(solution, **told, seconds=time.perf_counter() - begun)
     around = search if search is not None else Search() if solver.searches else ALONE
     plan = Plan(around.around(solver, learn), N, np.dtype(dtype).name, _means_to_remove(solver, models, learn))
     strong = is_strong(models[0].knowledge, models[0].prior.F)
@@ -180,8 +185,8 @@ def solve(
     if checkpoint is not None:
         about = (observed, models, plan, max_iterations, tolerance, runs, seeds, start and start.mean)
         saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
-    with reporter(progress) as told:
-        wishes = Wishes(max_iterations, tolerance, around, strong, told, watch if batched else shown)
+    with reporter(progress) as say:
+        wishes = Wishes(max_iterations, tolerance, around, strong, say, watch if batched else shown)
         whole = observed if batched else _with_axis(observed)
         with computing(np.dtype(dtype), placement):
             made = Runs(plan, whole, models, seeds, wishes, placement, saved)
@@ -192,7 +197,7 @@ def solve(
                 solution = made.compared((MOST_RUNS if votes else 1) if runs is None else runs, votes, learn)
     solution = replace(solution, observed=whole, learned=learn)
     solution = solution if batched else solution[0]
-    return replace(solution, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
+    return replace(solution, **told, seconds=time.perf_counter() - begun)
 
 
 def _models(
@@ -212,6 +217,8 @@ def _models(
 
 
 def _names(learn: Sequence[str], model: Model) -> tuple[str, ...]:
+    if isinstance(learn, str) or not isinstance(learn, Sequence):
+        raise InputError(f"learn must be a list of names of parameters, but {shown(learn)} was given.")
     for name in learn:
         check_choice("learn", name, tuple(dict.fromkeys((*LEARNABLE, *parameters(model)))))
     return tuple(name for name in learn if name in parameters(model))

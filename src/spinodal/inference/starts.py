@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, check, check_nonnegative
+from ..errors import InputError, check, check_nonnegative, shown
 from ..model.channels import Channel, GaussianNoise
 from ..model.knowledge import knowledge_of
 from ..model.model import Model
@@ -36,8 +36,8 @@ def automatic(
         if given is None or (isinstance(given, str) and given.strip().lower() == AUTO):
             learn.append(name)
             return first
-        if isinstance(given, str):
-            raise InputError(f'{name} must be a number or "auto", but {given!r} was given.')
+        if np.ndim(given) != 0 or np.asarray(given).dtype.kind not in "fiu":
+            raise InputError(f'{name} must be a number or "auto", but {shown(given)} was given.')
         return float(given)
 
     share = _NOISE_SHARE if observed.F_prime is None else _WITH_HINT

@@ -17,7 +17,6 @@ from ..model.model import Model
 from ..model.priors import Gaussian
 from .suspicious_data import (
     RATE,
-    Table,
     chi_square_beyond,
     of_data,
     orientation,
@@ -26,12 +25,11 @@ from .suspicious_data import (
     row_scales,
     share_beyond,
 )
+from .suspicious_table import Table, some_signals
 
 if TYPE_CHECKING:
     from .solution import Solution
 
-# More entries than this are not looked at: of larger data, signals at equal distances are taken.
-_MOST_ENTRIES = 2_000_000
 # Learned densities outside of this range are at an end of what can be learned, and above this one hardly sparse.
 _LOWEST, _HIGHEST, _DENSE = 2e-4, 1 - 2e-4, 0.5
 # A learned noise of this share of the data's power says that all is noise; one below this share, that nothing is.
@@ -65,14 +63,14 @@ def suspicions(solution: Solution) -> tuple[str, ...]:
 def _all(solution: Solution, model: Model) -> Iterator[str]:
     M, P = np.shape(solution.observed.Y)  # type: ignore[union-attr]
     N = np.shape(solution.mean.F)[1]
-    kept = np.arange(P) if M * P <= _MOST_ENTRIES else np.linspace(0, P - 1, max(2, _MOST_ENTRIES // M)).astype(int)
+    kept = some_signals((M, P))
     Y, hint, mask = solution.observed  # type: ignore[misc]
     Y = np.asarray(Y)[:, kept].astype(float)
     seen = np.isfinite(Y) & (True if mask is None else np.asarray(mask, bool)[:, kept])
     offset = 0.0 if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
     table = Table(np.where(seen, Y + offset, 0.0), seen, solution.names.rows)
     yield from _repeated_names(solution)
-    found, table = of_data(table, model, N, centred=solution.row_means is not None)
+    found, table = of_data(table, model, N, None if solution.row_means is None else solution.centered)
     yield from found
     if table.power == 0:
         return

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, check_choice, check_count, check_path, check_seed, shown
+from ..errors import InputError, check_choice, check_count, check_file, check_seed, shown
 from ..inference import METHODS, Search
 from ..inference.checks import MOST_ITERATIONS, MOST_RUNS
 from ..inference.search.learning import LEARNABLE
@@ -73,7 +73,7 @@ class Spec:
 
 def read_spec(path: str | Path) -> Spec:
     """The spec in a TOML file."""
-    check_path("the spec", path)
+    check_file("the spec", path)
     try:
         if Path(path).stat().st_size > _LONGEST_FILE:
             raise InputError(f"the spec must be a file of at most {_LONGEST_FILE} bytes, but {str(path)!r} is larger.")

@@ -142,6 +142,7 @@ def _solve(observed: Observed, model: Model, task: Task, seed: int) -> Found:
         observed,
         model,
         learn=task.given.learn,
+        center=False,
         n_atoms=options.n_components,
         max_iterations=options.max_iter,
         tolerance=options.tol,

@@ -113,6 +113,7 @@ def solve_on_disk(
             some,
             model,
             solver,
+            center=False,  # nothing is taken off the rest either
             F_prime=observed.F_prime,
             n_atoms=N,
             max_iterations=max_iterations,
