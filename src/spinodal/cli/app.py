@@ -174,7 +174,13 @@ def solve(
     ] = None,
     density: Annotated[str | None, typer.Option("--density", "--rho", metavar="R", help=f"Density of X. {_LEARNED}")] = None,
     noise_variance: Annotated[
-        str | None, typer.Option("--noise-variance", "--delta", metavar="D", help=f"Noise variance. {_LEARNED}")
+        str | None,
+        typer.Option(
+            "--noise-variance",
+            "--delta",
+            metavar="D",
+            help=f"Noise variance. {_LEARNED} Or rows, to learn one for each row; or a file with one for each row, column or entry.",
+        ),
     ] = None,
     eta: Annotated[str | None, typer.Option(metavar="E", help=f"Error of F_prime. {_LEARNED}")] = None,
     channel: ChannelName = None,

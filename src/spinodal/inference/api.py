@@ -44,7 +44,7 @@ def solve(
     center: bool = False,
     n_atoms: int | Sequence[int] | None = None,
     density: float | str | None = None,
-    noise_variance: float | str | None = None,
+    noise_variance: Any = None,
     eta: float | str | None = None,
     channel: Channel | None = None,
     learn: Sequence[str] | None = None,
@@ -76,11 +76,13 @@ def solve(
         center: True to take the mean of each row off Y first, for data that are not centred; it is kept as `solution.row_means`.
         n_atoms: the number of atoms, where there is no F_prime. Give several, and the one with the highest evidence is kept.
         density: without a model, the share of nonzeros in X, if you know it; "auto" (or nothing) learns it.
-        noise_variance: without a model, the variance of the noise, likewise.
+        noise_variance: without a model, the variance of the noise, likewise: a number, or an array with one for each row of Y (M x 1),
+            each column (1 x P) or each entry (M x P); "rows" learns one for each row.
         eta: without a model, the error of F_prime, likewise.
         channel: without a model, how Y comes from F X/sqrt(N), if not by Gaussian noise: `Clipped(-1.0, 1.0)`, `Poisson(3.0)`, ... Its
             parameters are taken as they are.
-        learn: with a model, names of the parameters to learn: "noise_variance", "density", "slab_mean", "slab_variance", "eta".
+        learn: with a model, names of the parameters to learn: "noise_variance" (of an array, one factor for all), "row_variances" (where
+            noise_variance is M x 1), "density", "slab_mean", "slab_variance", "eta", and those of the channel.
         search: what surrounds the solver; `Search()` for AMP.
         runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote,
             and other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
@@ -172,6 +174,7 @@ def solve(
         solution = replace(solution, mean=mean, variance=variance, observed=observed if batched else _with_axis(observed))
         solution = solution if batched else solution[0]
         return replace(solution, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
+    solver = solver.suited(models[0].channel)
     around = search if search is not None else Search() if solver.searches else ALONE
     plan = Plan(around.around(solver, learn), N, np.dtype(dtype).name, _means_to_remove(solver, models, learn))
     strong = is_strong(models[0].knowledge, models[0].prior.F)

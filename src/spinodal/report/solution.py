@@ -39,6 +39,7 @@ NAMES = {
     "slab_mean": "mean of X's nonzeros",
     "slab_variance": "variance of X's nonzeros",
     "noise_variance": "noise variance",
+    "row_variances": "noise variance of the typical row",
     "eta": "error of F', eta",
     "gain_spread": "spread of the gains",
     "offset_variance": "variance of the offsets",
@@ -142,7 +143,8 @@ def parameters(solution: Solution) -> dict[str, tuple[float, str]]:
             value = getattr(prior, name, None)
             if f"slab_{name}" in solution.learned or value not in (None, default):
                 values[f"slab_{name}"] = value
-    return {name: (float(value), _origin(solution, name)) for name, value in values.items() if value is not None}
+    # Of a parameter that differs from row to row, the typical value.
+    return {name: (float(np.median(value)), _origin(solution, name)) for name, value in values.items() if value is not None}
 
 
 def _origin(solution: Solution, name: str) -> str:

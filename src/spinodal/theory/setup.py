@@ -50,11 +50,13 @@ def setup(problem: Problem) -> Setup:
         raise InputError(f"prior must have variances in [{LEAST:g}, {MOST:g}], but those of F and X are {power.F:g} and {power.X:g}.")
     for name in ("alpha", "pi", "observed_fraction"):
         check(name, float(getattr(problem, name)), LEAST, MOST)
+    if (fault := problem.channel.fault_in_theory()) is not None:
+        raise InputError(fault)
     return Setup(
         alpha=float(problem.alpha),
         pi=float(problem.pi),
         observed=float(problem.observed_fraction),
-        channel=problem.channel,
+        channel=problem.channel.for_theory(),
         table=problem.channel.table(power.F * power.X),
         classes=Classes(*(np.asarray(values, dtype=float) for values in problem.knowledge.classes())),
         prior=problem.prior,

@@ -14,7 +14,7 @@ from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
-from ..search.learning import parameters
+from ..search.learning import OF_NOISE, parameters
 from ..search.population import Elected, Member, Request, course, has, spare_atoms, together, verdict
 from ..search.vote import Trust, best_match, start_from
 from ..solution import Solution, Status, Trace
@@ -108,7 +108,7 @@ class Runs:
     def compared(self, runs: int, votes: bool, learn: tuple[str, ...]) -> Solution:
         """The best of several runs of every instance, with what the others say of it."""
         enough = self.observed.Y[0].size * _MOST_HELD >= _FEWEST_HELD
-        self.holds = votes and "noise_variance" in learn and enough
+        self.holds = votes and any(name in learn for name in OF_NOISE) and enough
         random = [np.random.default_rng(self._seed(k)) for k in range(self.size)]
         made = [0] * self.size
 
@@ -272,7 +272,7 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
     models = (found.model, *elected.models)
     ranges = {}
     for name in learn if elected.runs > 1 else ():
-        values = [float(parameters(model)[name]) for model in models]
+        values = [float(np.median(parameters(model)[name])) for model in models]
         ranges[name] = min(values), max(values)
     status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
     end = Member.of(found, True, elected.best.spare, None)
