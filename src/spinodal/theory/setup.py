@@ -44,14 +44,14 @@ class Setup(NamedTuple):
 
 def setup(problem: Problem) -> Setup:
     """Translate one problem."""
+    if (fault := problem.channel.fault_in_theory()) is not None:
+        raise InputError(fault)
     with jax.enable_x64(True):
         mean, power = (Pair(*map(float, values)) for values in zip(*(prior.moments() for prior in problem.prior), strict=True))
     if not all(LEAST <= variance <= MOST for variance in power):
         raise InputError(f"prior must have variances in [{LEAST:g}, {MOST:g}], but those of F and X are {power.F:g} and {power.X:g}.")
     for name in ("alpha", "pi", "observed_fraction"):
         check(name, float(getattr(problem, name)), LEAST, MOST)
-    if (fault := problem.channel.fault_in_theory()) is not None:
-        raise InputError(fault)
     return Setup(
         alpha=float(problem.alpha),
         pi=float(problem.pi),

@@ -48,6 +48,8 @@ _LOUDEST = 10.0
 _OVERFIT, _ERRORS, _OF_MEDIAN = 1.1, 2.0, 2.33
 # The median of the square of a standard normal number.
 _MEDIAN = 0.4549
+# Squares of standard normal numbers are cut here where a mean must not depend on a few, and their mean then.
+_CUT, _OF_CUT = 9.0, 0.99501
 # Where entries were held out before, the noise stays within this factor of what they said.
 _BAND = 1.5
 # Learned parameters may still move by this many tolerances a step: hard signals that never settle keep them moving a little.
@@ -179,7 +181,8 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
 def _unequal_noise(task: Task, inputs: Moments, state: Learned) -> dict[str, Any]:
     """Variances that differ: by one factor for all, or one for each row, such that residuals have the size that the model says. They are
     those of entries predicted from the others and, where some are held out, not less than those say."""
-    squares = (task.Y - inputs.mean) ** 2 / (task.channel.variance + inputs.variance)
+    level = task.channel.variance + inputs.variance
+    squares = (task.Y - inputs.mean) ** 2 / level
     seen = jnp.ones_like(squares) if task.mask is None else task.mask
     factors = {"noise_variance": _typical(squares.ravel(), seen.ravel()), "row_variances": _typical(squares, seen)[:, None]}
     overfit = jnp.ones((), squares.dtype)
@@ -193,14 +196,16 @@ def _unequal_noise(task: Task, inputs: Moments, state: Learned) -> dict[str, Any
         if task.held is not None:
             noise = jnp.where(jnp.any(task.held > 0), noise, jnp.clip(noise, state.first[name] / _BAND, state.first[name] * _BAND))
         new[name] = jnp.clip(noise, task.rounding, _LOUDEST * task.power)
+    if "row_variances" in new:
+        # The standard error of a row's variance: smaller ones can't be told from zero, and would creep towards it for ever.
+        told = jnp.mean(level, axis=1, keepdims=True) * jnp.sqrt(2 / jnp.maximum(jnp.sum(seen, axis=1, keepdims=True), 1))
+        new["row_variances"] = jnp.maximum(new["row_variances"], told)
     return new
 
 
 def _typical(squares: Any, seen: Any) -> Any:
-    """The variance that the median of the squares that were seen tells, along the last axis."""
-    ordered = jnp.sort(jnp.where(seen > 0, squares, jnp.inf), axis=-1)
-    middle = (jnp.sum(seen > 0, axis=-1, keepdims=True) / 2).astype(int)
-    return jnp.take_along_axis(ordered, middle, axis=-1)[..., 0] / _MEDIAN
+    """The mean of the squares that were seen, along the last axis, cut where signals that are not explained would count too much."""
+    return jnp.sum(jnp.minimum(squares, _CUT) * seen, axis=-1) / jnp.maximum(jnp.sum(seen, axis=-1), 1) / _OF_CUT
 
 
 def _likelier(task: Task, inputs: Moments, old: dict[str, Any]) -> dict[str, Any]:

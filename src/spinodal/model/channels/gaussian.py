@@ -39,11 +39,6 @@ class GaussianNoise(Channel):
     def __post_init__(self) -> None:
         if isinstance(self.variance, (list, tuple, np.ndarray)) and np.ndim(self.variance) > 0:
             check_positive("noise_variance", self.variance)
-            if np.ndim(self.variance) != 2:
-                raise InputError(
-                    "noise_variance must be a number, or have two axes (M x 1 for the rows of Y, 1 x P for its columns, M x P), "
-                    f"but its shape is {np.shape(self.variance)}."
-                )
             object.__setattr__(self, "variance", np.asarray(self.variance, dtype=float))
         else:
             check_nonnegative("noise_variance", self.variance)
@@ -75,7 +70,7 @@ class GaussianNoise(Channel):
 
     def fault_of_shape(self, shape: tuple[int, ...]) -> str | None:
         given = np.shape(self.variance)
-        if not self._several or all(size in (1, of_Y) for size, of_Y in zip(given, shape[-2:], strict=True)):
+        if not given or (len(given) == 2 and all(size in (1, of_Y) for size, of_Y in zip(given, shape[-2:], strict=True))):
             return None
         M, P = shape[-2:]
         return f"noise_variance must be a number, {M} x 1, 1 x {P} or {M} x {P} for this Y, but its shape is {given}."
@@ -125,8 +120,11 @@ class GaussianNoise(Channel):
 
     def fault_in_theory(self) -> str | None:
         # Scattered over all entries the variances average out; a noisy row, or signal, has a larger error of its own.
-        if self._several and 1 in np.shape(self.variance):
-            return "noise_variance must be one number, or differ from entry to entry, for fixed points; use state_evolution for rows and columns."
+        if np.ndim(self.variance) == 1 or 1 in np.shape(self.variance):
+            return (
+                "noise_variance must be one number, or M x P, for fixed points and transitions, but its shape is "
+                f"{np.shape(self.variance)}; use state_evolution for rows and columns."
+            )
         return None
 
     def for_theory(self) -> GaussianNoise:
