@@ -44,8 +44,8 @@ AXES = ("alpha", "pi", "rho", "eta", "noise_variance", "observed_fraction")
 _DEFAULTS = {"eta": math.inf, "noise_variance": 0.0, "observed_fraction": 1.0}
 # What surrounds a solver, in its table beside its own options.
 AROUND = ("learn", "anneal", "repair")
-_TOP = ("name", "seed", "instances", "N", "batch", "dtype", "max_iterations", "tolerance", "runs", "channel", "grid", "random", "prior")
-_TOP += ("solver",)
+_NUMBERS = ("seed", "instances", "N", "batch", "max_iterations", "tolerance", "runs")
+_TOP = ("name", "dtype", *_NUMBERS, "channel", "grid", "random", "prior", "solver")
 _INTERVAL = ("from", "to", "count", "scale")
 _PRIORS = ("Gaussian", "GaussBernoulli", "Laplace", "NonnegativeGaussBernoulli", "Rademacher")
 # More points than this in a sweep are taken for a mistake, and so are more instances solved together, and a longer file.

@@ -37,7 +37,7 @@ def typical(problem: Problem) -> Setup:
 
 def evolve(problem: Problem, first: Pair[float], max_iterations: int, tolerance: float) -> tuple[Pair[np.ndarray], bool]:
     """Mean errors of F and X after each iteration from `first` on, and whether they have settled."""
-    variance = np.asarray(problem.channel.variance, dtype=float)  # type: ignore[attr-defined]
+    variance = np.asarray(problem.channel.variance)  # type: ignore[attr-defined]
     s = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), typical(problem))
     mse = Pair(F=np.full((variance.shape[0], 1), first.F), X=np.full((1, variance.shape[1]), first.X))
     course, settled = [first], False

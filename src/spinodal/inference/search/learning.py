@@ -147,7 +147,7 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
     if not isinstance(task.channel, GaussianNoise):
         new |= _likelier(task, solver.inputs(task, inner), old)
     elif jnp.ndim(task.channel.variance) > 0:
-        new |= _unequal_noise(task, solver.inputs(task, inner), state)
+        new |= _unequal_noise(task, task.channel, solver.inputs(task, inner), state)
     elif "noise_variance" in old:
         noise = old["noise_variance"] * noise_ratio(task, measured, estimate)
         if task.held is not None:
@@ -178,10 +178,10 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
     return {**old, **accepted}, drift
 
 
-def _unequal_noise(task: Task, inputs: Moments, state: Learned) -> dict[str, Any]:
+def _unequal_noise(task: Task, channel: GaussianNoise, inputs: Moments, state: Learned) -> dict[str, Any]:
     """Variances that differ: by one factor for all, or one for each row, such that residuals have the size that the model says. They are
     those of entries predicted from the others and, where some are held out, not less than those say."""
-    level = task.channel.variance + inputs.variance
+    level = channel.variance + inputs.variance
     squares = (task.Y - inputs.mean) ** 2 / level
     seen = jnp.ones_like(squares) if task.mask is None else task.mask
     factors = {"noise_variance": _typical(squares.ravel(), seen.ravel()), "row_variances": _typical(squares, seen)[:, None]}
