@@ -90,8 +90,8 @@ def make_plan(spec: Spec) -> Plan:
         width = -(-len(points) // -(-len(points) // spec.batch))
         for start in range(0, len(points), width):
             some = tuple(points[start : start + width])
-            solver = spec.solvers[some[0].solver]
-            batches.append(Batch(len(batches), some, width, spec.prior, solver, spec.options, spec.dtype, spec.channel))
+            own = spec.solvers[some[0].solver]
+            batches.append(Batch(len(batches), some, width, spec.prior, own, spec.options, spec.dtype, spec.channel))
     digest = _hash([[batch.width, *(point.id for point in batch.points)] for batch in batches])
     return Plan(tuple(batches), digest)
 
