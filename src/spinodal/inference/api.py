@@ -23,6 +23,7 @@ from .execution.checkpoint import Checkpoint, fingerprint
 from .execution.group import Wishes, reporter
 from .execution.machine import OneDevice, check_memory, computing
 from .execution.runs import Runs
+from .misfit import judged_by_data
 from .search.learning import LEARNABLE, parameters
 from .search.search import ALONE, Search, is_strong
 from .solution import Solution
@@ -195,7 +196,7 @@ def solve(
                 solution = made.compared((MOST_RUNS if votes else 1) if runs is None else runs, votes, learn)
     solution = replace(solution, observed=whole, learned=learn)
     solution = solution if batched else solution[0]
-    return replace(solution, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
+    return judged_by_data(replace(solution, names=names, row_means=row_means, seconds=time.perf_counter() - begun))
 
 
 def _models(

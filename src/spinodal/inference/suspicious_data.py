@@ -49,6 +49,8 @@ _LARGE = 3.0
 _SIGMAS = 6.0
 # More than this many rows for each signal, and no more signals than atoms: nothing could be learned unless the rows are the signals.
 _TALL = 2.0
+# With F' known, the logarithms of the rows' powers over what F' says spread by less than this (a standard deviation), of so many rows.
+_GAINS, _FEWEST_ROWS = 0.5, 10
 # Rows named in a sentence, at most.
 _NAMED = 5
 
@@ -90,7 +92,7 @@ def of_data(table: Table, model: Model, N: int, centred: bool = False) -> tuple[
         return found, table  # entries of a channel with few outcomes are equal often, and their mean is not that of F X
     told, table = _constant_rows(table)
     found += told
-    step = _step(table)
+    step = grid_step(table)
     if step is None:
         told, table = _duplicates(table)
         found += told
@@ -161,7 +163,7 @@ def _extremes(table: Table) -> tuple[np.ndarray, np.ndarray]:
     return np.where(table.seen, table.Y, np.inf).min(axis=1), np.where(table.seen, table.Y, -np.inf).max(axis=1)
 
 
-def _step(table: Table) -> float | None:
+def grid_step(table: Table) -> float | None:
     """The step of the grid that all values are on; None if they are on no grid."""
     values = table.Y[table.seen]
     values = values[:: max(1, values.size // _GRID_ENTRIES)]
@@ -194,8 +196,9 @@ def _duplicates(table: Table) -> tuple[list[str], Table]:
     return [sentence], table.without(copies & table.seen)
 
 
-def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
-    """Ties at the ends of the rows' ranges. Zeros are natural where the factors, or counts, are nonnegative."""
+def clipping(table: Table, model: Model, on_grid: bool) -> tuple[float, list[str]]:
+    """The share of entries tied at the ends of the rows' ranges, and the levels in words; none where that is no sign of clipping. Zeros
+    are natural where the factors, or counts, are nonnegative."""
     occupied = np.any(table.Y != 0, axis=0)
     Y, seen = table.Y[:, occupied], table.seen[:, occupied]
     zero_is_natural = float(model.prior.X.moments().mean) != 0 or (on_grid and np.all(Y >= 0))
@@ -208,9 +211,14 @@ def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
             share += float(np.sum(tied) / np.sum(seen))
             different = np.unique(Y[tied])
             levels.append(f"{different[0]:.4g}" if different.size == 1 else "a level of its own in each row")
+    return share, list(dict.fromkeys(levels))
+
+
+def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
+    share, levels = clipping(table, model, on_grid)
     if levels:
         yield (
-            f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(dict.fromkeys(levels))}), "
+            f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(levels)}), "
             "so the data look clipped; say so with channel=Clipped(low, high), or mark these entries as missing (NaN)"
         )
 
@@ -230,8 +238,8 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
     error = step**2 / 12  # the variance of rounding to multiples of the step
     if np.all(values >= 0) and step == round(step) and np.all(values == np.round(values)):
         yield (
-            "Y holds counts (whole numbers from zero up), whose noise grows with their size; solve for their square roots, "
-            "with the mean of each row taken off"
+            "Y holds counts (whole numbers from zero up), whose noise grows with their size; say channel=Poisson(...), "
+            "or solve for their square roots, with the mean of each row taken off"
         )
     elif error > max(_OF_NOISE * float(model.noise_variance), _OF_POWER * table.power):
         yield (
@@ -255,6 +263,20 @@ def _means(table: Table, N: int) -> tuple[list[str], Table]:
         "subtract the mean of each row (center=True, --center)"
     )
     return [sentence], table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
+
+
+def of_gains(table: Table, hint: np.ndarray) -> Iterator[str]:
+    """Rows far larger or smaller than F' says: sensors with gains of their own."""
+    power = np.sum(table.Y**2, axis=1) / np.maximum(table.seen.sum(axis=1), 1)
+    expected = np.sum(np.asarray(hint, dtype=float) ** 2, axis=1)
+    logs = np.log(power / expected)
+    logs = logs[np.isfinite(logs)]
+    spread = float((np.quantile(logs, 0.84) - np.quantile(logs, 0.16)) / 2) if logs.size >= _FEWEST_ROWS else 0.0
+    if spread > _GAINS:
+        yield (
+            f"the rows of Y differ in size from those of F_prime (by a factor of {np.exp(spread / 2):.2g}, typically): if the sensors have "
+            f"gains of their own, try channel=SensorGains(spread={spread / 2:.2g}), or spinodal.calibrate(Y, F0)"
+        )
 
 
 def outliers(table: Table) -> np.ndarray:

@@ -37,7 +37,7 @@ RESULTS = (
 _LONGEST_MESSAGE = 500
 FAILED = "failed"
 # What became of a point; "missing" where it has not been computed yet.
-STATUSES = ("missing", FAILED, "max_iterations", "converged", "diverged", "degenerate", "unconfirmed")
+STATUSES = ("missing", FAILED, "max_iterations", "converged", "diverged", "degenerate", "unconfirmed", "misfit")
 
 
 class Row(NamedTuple):
