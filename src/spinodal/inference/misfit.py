@@ -108,7 +108,7 @@ def of_values(table: Table, model: Model) -> Iterator[str]:
     if coarse and different.size <= _FEW_VALUES and values.size > _TIMES_EACH * different.size:
         middle = np.round((different[1:] + different[:-1]) / 2 / step, 6) * step + 0.0
         levels = f"OneBit({middle[0]:.3g})" if middle.size == 1 else f"Quantized([{', '.join(f'{m:.3g}' for m in middle)}])"
-        yield f"Y has only {different.size} different values, so it was rounded coarsely: try channel={levels}"
+        yield f"Y has only {different.size} values, so it was rounded coarsely: try channel={levels}"
         return
     share, ends_in_words = clipping(table, model, on_grid=step is not None)
     if _CLIPPED[0] <= share <= _CLIPPED[1]:
