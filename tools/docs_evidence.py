@@ -121,6 +121,11 @@ def sensors(rows: list[Row]) -> str:
     return pivot(rows, ("case",), "alpha", lambda cell: f"{cell[0]['recovered']} ({cell[0]['told']})", "of ten", "α = {}")
 
 
+def sensors_predicted(rows: list[Row]) -> str:
+    """The rate of each transition."""
+    return pivot(rows, ("kind",), "P", lambda cell: f"{float(cell[0]['alpha']):.3f}", "α at the transition", "P = {}")
+
+
 def right_channel(rows: list[Row]) -> str:
     """The error of X with Gaussian noise and with the right channel, and how many of the runs are called converged."""
     long = []
@@ -169,6 +174,7 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "wrong_models": wrong_models,
     "bits": bits,
     "sensors": sensors,
+    "sensors_predicted": sensors_predicted,
     "right_channel": right_channel,
     "channels": channels,
     "pictures": pictures,
