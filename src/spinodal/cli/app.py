@@ -28,7 +28,8 @@ ChannelName = Annotated[
     typer.Option(
         "--channel",
         metavar="NAME[:key=value,..]",
-        help="How Y comes from F X: outliers, student, clipped, quantized, one-bit, binary or poisson, in place of Gaussian noise.",
+        help="How Y comes from F X, in place of Gaussian noise: outliers, student, clipped, quantized, one-bit, binary, poisson, gains, "
+        "offsets, faulty or sensors.",
     ),
 ]
 Observed = Annotated[str, typer.Option(metavar="FRACTION", help="Fraction of the entries of Y that are observed.")]
@@ -97,12 +98,15 @@ def diagram(
     eta: Etas = "0.01,0.1,1,inf",
     noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
+    channel: ChannelName = None,
     json: AsJson = False,
 ) -> None:
     """The phase diagram over density and pi (figure 1): PNG, SVG, CSV and NetCDF."""
     from . import theory_commands
 
-    theory_commands.diagram(alpha=alpha, density=density, eta=eta, noise_variance=noise_variance, observed=observed, out=out, as_json=json)
+    theory_commands.diagram(
+        alpha=alpha, density=density, eta=eta, noise_variance=noise_variance, observed=observed, channel=channel, out=out, as_json=json
+    )
 
 
 @app.command()
@@ -114,13 +118,22 @@ def curve(
     eta: Etas = "0.01,1,inf",
     noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
+    channel: ChannelName = None,
     json: AsJson = False,
 ) -> None:
     """Bayes-optimal and AMP errors against pi (figure 2): PNG, SVG, CSV and NetCDF."""
     from . import theory_commands
 
     theory_commands.curve(
-        alpha=alpha, density=density, pi=pi, eta=eta, noise_variance=noise_variance, observed=observed, out=out, as_json=json
+        alpha=alpha,
+        density=density,
+        pi=pi,
+        eta=eta,
+        noise_variance=noise_variance,
+        observed=observed,
+        channel=channel,
+        out=out,
+        as_json=json,
     )
 
 
@@ -174,7 +187,13 @@ def solve(
     ] = None,
     density: Annotated[str | None, typer.Option("--density", "--rho", metavar="R", help=f"Density of X. {_LEARNED}")] = None,
     noise_variance: Annotated[
-        str | None, typer.Option("--noise-variance", "--delta", metavar="D", help=f"Noise variance. {_LEARNED}")
+        str | None,
+        typer.Option(
+            "--noise-variance",
+            "--delta",
+            metavar="D",
+            help=f"Noise variance. {_LEARNED} Or rows, to learn one for each row; or a file with one for each row, column or entry.",
+        ),
     ] = None,
     eta: Annotated[str | None, typer.Option(metavar="E", help=f"Error of F_prime. {_LEARNED}")] = None,
     channel: ChannelName = None,

@@ -22,6 +22,7 @@ _WORDS = Words(
     no_center="",
     missing="",
     clipped="",
+    counts="",
     first_row="the first column of X is {}, which looks like an index; leave that column out",
     first_column="the first row of X is {}, which looks like column numbers; leave that row out",
     turned="X has {1} rows and {0} columns, and its columns look like the samples; if each column is a sample, fit the transpose (X.T)",

@@ -19,7 +19,7 @@ class Record(NamedTuple):
     """How a run ended and how far it is from the truth. For a batch every number is an array over instances.
 
     Attributes:
-        status: "converged", "unconfirmed", "max_iterations", "diverged" or "degenerate".
+        status: "converged", "unconfirmed", "max_iterations", "diverged", "degenerate" or "misfit".
         iterations: how many there were.
         residual: mean squared difference between Y and F X/sqrt(N).
         free_entropy: the Bethe free entropy.

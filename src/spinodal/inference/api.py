@@ -23,6 +23,7 @@ from .execution.checkpoint import Checkpoint, fingerprint
 from .execution.group import Wishes, reporter
 from .execution.machine import OneDevice, check_memory, computing
 from .execution.runs import Runs
+from .misfit import judged_by_data
 from .search.learning import LEARNABLE, parameters
 from .search.search import ALONE, Search, is_strong
 from .solution import Solution
@@ -44,7 +45,7 @@ def solve(
     center: bool | str = "auto",
     n_atoms: int | Sequence[int] | None = None,
     density: float | str | None = None,
-    noise_variance: float | str | None = None,
+    noise_variance: Any = None,
     eta: float | str | None = None,
     channel: Channel | None = None,
     learn: Sequence[str] | None = None,
@@ -77,11 +78,13 @@ def solve(
             where it is further from zero than chance takes it, unless the prior of X has a mean, and a warning says so.
         n_atoms: the number of atoms, where there is no F_prime. Give several, and the one with the highest evidence is kept.
         density: without a model, the share of nonzeros in X, if you know it; "auto" (or nothing) learns it.
-        noise_variance: without a model, the variance of the noise, likewise.
+        noise_variance: without a model, the variance of the noise, likewise: a number, or an array with one for each row of Y (M x 1),
+            each column (1 x P) or each entry (M x P); "rows" learns one for each row.
         eta: without a model, the error of F_prime, likewise.
         channel: without a model, how Y comes from F X/sqrt(N), if not by Gaussian noise: `Clipped(-1.0, 1.0)`, `Poisson(3.0)`, ... Its
             parameters are taken as they are.
-        learn: with a model, names of the parameters to learn: "noise_variance", "density", "slab_mean", "slab_variance", "eta".
+        learn: with a model, names of the parameters to learn: "noise_variance" (of an array, one factor for all), "row_variances" (where
+            noise_variance is M x 1), "density", "slab_mean", "slab_variance", "eta", and those of the channel.
         search: what surrounds the solver; `Search()` for AMP.
         runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote,
             and other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
@@ -177,6 +180,7 @@ def solve(
         solution = replace(solution, mean=mean, variance=variance, observed=observed if batched else _with_axis(observed))
         solution = solution if batched else solution[0]
         return replace(solution, **told, seconds=time.perf_counter() - begun)
+    solver = solver.suited(models[0].channel)
     around = search if search is not None else Search() if solver.searches else ALONE
     plan = Plan(around.around(solver, learn), N, np.dtype(dtype).name, _means_to_remove(solver, models, learn))
     strong = is_strong(models[0].knowledge, models[0].prior.F)
@@ -197,7 +201,7 @@ def solve(
                 solution = made.compared((MOST_RUNS if votes else 1) if runs is None else runs, votes, learn)
     solution = replace(solution, observed=whole, learned=learn)
     solution = solution if batched else solution[0]
-    return replace(solution, **told, seconds=time.perf_counter() - begun)
+    return judged_by_data(replace(solution, **told, seconds=time.perf_counter() - begun))
 
 
 def _models(

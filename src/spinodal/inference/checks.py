@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from ..errors import InputError, check_choice, check_count, shown
+from ..model.channels import Channel
 from ..model.knowledge import Knowledge, Known
 from ..model.model import Model
 from ..model.sampling import Observed
@@ -125,6 +126,8 @@ def check_outcomes(observed: Observed, models: Sequence[Model]) -> None:
     """Refuse data that a channel can't have put out."""
     seen = observed.Y if observed.mask is None else observed.Y[np.asarray(observed.mask, bool)]
     for channel in {id(model.channel): model.channel for model in models}.values():
+        if wrong := channel.fault_of_shape(observed.Y.shape):
+            raise InputError(wrong)
         if fault := channel.fault_of(seen):
             raise InputError(f"Y {fault}, {channel!r}, but it holds other values.")
 
@@ -146,12 +149,16 @@ def check_models(models: Sequence[Model], size: int) -> None:
     """Refuse models that one compiled run can't serve: they must be of the same kinds up to their numbers."""
     if not models or not all(isinstance(model, Model) for model in models):
         raise InputError(f"model must be a Model or a Problem, or a list of them, but {models!r} was given.")
-    kinds = {(jax.tree.structure((m.prior, m.channel, m.knowledge)), is_strong(m.knowledge, m.prior.F)) for m in models}
+    kinds = {(jax.tree.structure((m.prior, m.channel, m.knowledge)), is_strong(m.knowledge, m.prior.F), _shapes(m.channel)) for m in models}
     if len(kinds) > 1:
         raise InputError(
             f"model must hold models of one kind (priors, channel; eta zero, small, large or infinite), but there are {len(kinds)} kinds."
         )
     check_number("model", len(models), size)
+
+
+def _shapes(channel: Channel) -> tuple[Any, ...]:
+    return tuple(np.shape(leaf) for leaf in jax.tree.leaves(channel))
 
 
 def check_number(name: str, given: int, size: int) -> None:

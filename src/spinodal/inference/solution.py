@@ -33,6 +33,7 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     DEGENERATE = "degenerate"
     UNCONFIRMED = "unconfirmed"
+    MISFIT = "misfit"
 
     @property
     def trusted(self) -> bool:

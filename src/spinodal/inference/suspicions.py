@@ -15,10 +15,12 @@ import numpy as np
 
 from ..model.model import Model
 from ..model.priors import Gaussian
+from .misfit import of_rows
 from .suspicious_data import (
     RATE,
     chi_square_beyond,
     of_data,
+    of_gains,
     orientation,
     outliers,
     outliers_in_words,
@@ -75,6 +77,8 @@ def _all(solution: Solution, model: Model) -> Iterator[str]:
     if table.power == 0:
         return
     normal = isinstance(model.prior.F, Gaussian) and model.noise_variance is not None
+    if normal and hint is not None:
+        yield from of_gains(table, hint)
     out = outliers(table) if normal else np.zeros(table.Y.shape, bool)
     turned = orientation(table.without(out), N) if normal and hint is None else None
     if turned:
@@ -99,6 +103,8 @@ def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept:
     power = float(np.sum(Y**2) / entries)
     if model.noise_variance is not None:
         left = _residuals(solution, Y, table.seen, float(model.noise_variance), kept)
+        if str(solution.status) != "converged":  # else the status says so
+            yield from of_rows(table, left.plain)
         noise_alone = str(solution.status) != "diverged" and is_noise(solution, *_seen(solution))
         noisier = _noisier_rows(solution, model, table, left, out, atoms_tell=not noise_alone)
         if noisier.any():
@@ -124,11 +130,12 @@ def _seen(solution: Solution) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 class _Left(NamedTuple):
-    """Residuals in units of what the model predicts for them, and their share of the data's power."""
+    """Residuals in units of what the model predicts for them, their share of the data's power, and as they are."""
 
     units: np.ndarray
     share: float
     seen: np.ndarray
+    plain: np.ndarray
 
 
 def _residuals(solution: Solution, Y: np.ndarray, seen: np.ndarray, noise: float, kept: np.ndarray) -> _Left:
@@ -145,7 +152,7 @@ def _residuals(solution: Solution, Y: np.ndarray, seen: np.ndarray, noise: float
     V = row[:, None] * signal / max(float(np.mean(signal)), float(np.finfo(float).tiny))
     power = float(np.sum(Y**2))
     noise = max(noise, _ROUNDING * power / Y.size)
-    return _Left(left * np.sqrt(noise + V) / noise, float(np.sum(left**2)) / power, seen)
+    return _Left(left * np.sqrt(noise + V) / noise, float(np.sum(left**2)) / power, seen, left)
 
 
 def _parameters(solution: Solution, model: Model, power: float) -> Iterator[str]:

@@ -53,6 +53,8 @@ _OF_MEDIAN = 6.0 * 2.33
 _LOOKED_AT, _MIXTURES, _HALVES, _DRIFT, _DIFFERENCE = 2000, 32, 64, 8.0, 0.2
 # More than this many rows for each signal, and no more signals than atoms: nothing could be learned unless the rows are the signals.
 _TALL = 2.0
+# With F' known, the logarithms of the rows' powers over what F' says spread by less than this (a standard deviation), of so many rows.
+_GAINS, _FEWEST_ROWS = 0.5, 10
 
 
 def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> tuple[list[str], Table]:
@@ -72,7 +74,7 @@ def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> t
     found += told
     if table.power == 0:
         return found, table
-    step = _step(table)
+    step = grid_step(table)
     if step is None:
         told, table = _duplicates(table)
         found += told
@@ -104,7 +106,7 @@ def is_off_centre(Y: np.ndarray, seen: np.ndarray, N: int) -> bool:
     kept = some_signals(Y.shape)
     _, table = _sentinels(Table(table.Y[:, kept], seen[:, kept]))
     _, table = _constant_rows(table)
-    if _step(table) is None:
+    if grid_step(table) is None:
         _, table = _duplicates(table)
     return table.power > 0 and _mean_share(table, N) > 1
 
@@ -166,7 +168,7 @@ def _extremes(table: Table) -> tuple[np.ndarray, np.ndarray]:
     return np.where(table.seen, table.Y, np.inf).min(axis=1), np.where(table.seen, table.Y, -np.inf).max(axis=1)
 
 
-def _step(table: Table) -> float | None:
+def grid_step(table: Table) -> float | None:
     """The step of the grid that all values are on; None if they are on no grid."""
     values = table.Y[table.seen]
     values = values[:: max(1, values.size // _GRID_ENTRIES)]
@@ -199,8 +201,9 @@ def _duplicates(table: Table) -> tuple[list[str], Table]:
     return [sentence], table.without(copies & table.seen)
 
 
-def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
-    """Ties at the ends of the rows' ranges. Zeros are natural where the factors, or counts, are nonnegative."""
+def clipping(table: Table, model: Model, on_grid: bool) -> tuple[float, list[str]]:
+    """The share of entries tied at the ends of the rows' ranges, and the levels in words; none where that is no sign of clipping. Zeros
+    are natural where the factors, or counts, are nonnegative."""
     occupied = np.any(table.Y != 0, axis=0)
     Y, seen = table.Y[:, occupied], table.seen[:, occupied]
     zero_is_natural = float(model.prior.X.moments().mean) != 0 or (on_grid and np.all(Y >= 0))
@@ -213,9 +216,14 @@ def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
             share += float(np.sum(tied) / np.sum(seen))
             different = np.unique(Y[tied])
             levels.append(f"{different[0]:.4g}" if different.size == 1 else "a level of its own in each row")
+    return share, list(dict.fromkeys(levels))
+
+
+def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
+    share, levels = clipping(table, model, on_grid)
     if levels:
         yield (
-            f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(dict.fromkeys(levels))}), "
+            f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(levels)}), "
             f"so the data look clipped; {table.words.clipped}mark these entries as missing (NaN)"
         )
 
@@ -235,8 +243,8 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
     error = step**2 / 12  # the variance of rounding to multiples of the step
     if np.all(values >= 0) and step == round(step) and np.all(values == np.round(values)):
         yield (
-            f"{table.words.data} holds counts (whole numbers from zero up), whose noise grows with their size; take their square roots, "
-            f"with the mean of each {table.words.row} taken off"
+            f"{table.words.data} holds counts (whole numbers from zero up), whose noise grows with their size; {table.words.counts}"
+            f"take their square roots, with the mean of each {table.words.row} taken off"
         )
     elif error > max(_OF_NOISE * float(model.noise_variance), _OF_POWER * table.power):
         yield (
@@ -276,6 +284,20 @@ def _means(table: Table, N: int, centred: str | None) -> tuple[list[str], Table]
     }
     told = [sentences[centred]] if centred in sentences else []
     return told, table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
+
+
+def of_gains(table: Table, hint: np.ndarray) -> Iterator[str]:
+    """Rows far larger or smaller than F' says: sensors with gains of their own."""
+    power = np.sum(table.Y**2, axis=1) / np.maximum(table.seen.sum(axis=1), 1)
+    expected = np.sum(np.asarray(hint, dtype=float) ** 2, axis=1)
+    logs = np.log(power / expected)
+    logs = logs[np.isfinite(logs)]
+    spread = float((np.quantile(logs, 0.84) - np.quantile(logs, 0.16)) / 2) if logs.size >= _FEWEST_ROWS else 0.0
+    if spread > _GAINS:
+        yield (
+            f"the rows of Y differ in size from those of F_prime (by a factor of {np.exp(spread / 2):.2g}, typically): if the sensors have "
+            f"gains of their own, try channel=SensorGains(spread={spread / 2:.2g}), or spinodal.calibrate(Y, F0)"
+        )
 
 
 def outliers(table: Table) -> np.ndarray:

@@ -97,6 +97,11 @@ def solve_on_disk(
         raise InputError(
             f"channel must look at one entry at a time for solve_on_disk, but {type(model.channel).__name__} needs whole rows."
         )
+    if (fault := model.channel.fault_of_shape((M, P))) is not None:
+        raise InputError(fault)
+    if model.channel.by_signal():
+        raise InputError(f"noise_variance must be a number or {M} x 1 for solve_on_disk, but it has a column for each signal.")
+    solver = solver.suited(model.channel)
     N = checks.count_atoms(first.F_prime, n_atoms)
     width = _width(M, N, P, np.dtype(dtype).itemsize, block)
     where = _room_on_disk(Path(directory), M, N, P, np.dtype(dtype).itemsize)

@@ -14,7 +14,7 @@ from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
-from ..search.learning import parameters, with_parameters
+from ..search.learning import OF_NOISE, parameters, with_parameters
 from ..search.noise import Held, predicted
 from ..search.population import Elected, Member, Request, course, has, spare_atoms, together, verdict
 from ..search.vote import Trust, best_match, start_from
@@ -72,7 +72,7 @@ class Runs:
         self.observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(self.dtype, copy=False), observed)
         self.models = [models[0]] * self.size if len(models) == 1 else list(models)
         self.from_scratch = observed.F_prime is None
-        self.holds = False
+        self.holds = self.chooses = False
         self.widest = 0
         M, P = observed.Y.shape[1:]
         room = _ROOM * memory() * placement.memories / bytes_needed(M, plan.N, P, self.dtype.itemsize)
@@ -122,7 +122,9 @@ class Runs:
     def compared(self, runs: int, votes: bool, learn: tuple[str, ...]) -> Solution:
         """The best of several runs of every instance, with what the others say of it."""
         enough = self.observed.Y[0].size * _MOST_HELD >= _FEWEST_HELD
-        self.holds = votes and "noise_variance" in learn and enough
+        self.holds = votes and any(name in learn for name in OF_NOISE) and enough
+        noise = self.models[0].noise_variance  # one for all entries, of Gaussian noise
+        self.chooses = self.holds and "noise_variance" in learn and noise is not None and np.ndim(noise) == 0
         random = [np.random.default_rng(self._seed(k)) for k in range(self.size)]
         made = [0] * self.size
 
@@ -143,11 +145,11 @@ class Runs:
                 wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
                 for i, made_run in zip(places, self.make(jobs, wishes), strict=True):
                     k, request = asked[i]
-                    held = self._prediction(k, made_run[0]) if self.holds and request.holds else None
+                    held = self._prediction(k, made_run[0]) if self.chooses and request.holds else None
                     answers[i] = Member.of(*made_run, request.told, held)
             return [answers[i] for i in range(len(asked))]
 
-        courses = [course(runs, votes, self.wishes.max_iterations, each, self.holds) for each in random]
+        courses = [course(runs, votes, self.wishes.max_iterations, each, self.chooses) for each in random]
         elected = together(courses, explore)
         best = [each.best.found for each in elected]
         if votes:
@@ -292,7 +294,7 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
     models = (found.model, *elected.models)
     ranges = {}
     for name in learn if elected.runs > 1 else ():
-        values = [float(parameters(model)[name]) for model in models]
+        values = [float(np.median(parameters(model)[name])) for model in models]
         ranges[name] = min(values), max(values)
         if name == "noise_variance" and elected.noise is not None:
             ranges[name] = elected.noise.low, elected.noise.high
