@@ -101,7 +101,8 @@ def exact_numbers(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
     problem = state.problem() if state.is_gaussian else preview.preview_problem(state)
     # Maxwell's construction takes thousands of integrals, and the digits that are shown are those of the tables.
     maxwell = bayes_transition(preview.preview_problem(state))
-    return outcomes([problem])[0], {"π*": pi_star(problem), "πˢ": spinodal(problem), "π_B": maxwell}
+    counted = {"π*": pi_star(problem)} if state.is_gaussian else {}
+    return outcomes([problem])[0], {**counted, "πˢ": spinodal(problem), "π_B": maxwell}
 
 
 def _figures(app: Dash) -> None:

@@ -108,7 +108,11 @@ def _graph(name: str, label: str) -> html.Figure:
     ]
     graph = html.Div(dcc.Graph(id=name, config=_config(name)), className="graph")
     table = html.Details(
-        [html.Summary("Numbers", **{"aria-label": f"Numbers of the figure: {name}"}), html.Div(id=f"{name}-numbers")], className="numbers"
+        [
+            html.Summary("Numbers", **{"aria-label": f"Numbers of the figure: {name}"}),
+            html.Div(id=f"{name}-numbers", tabIndex="0", role="group", **{"aria-label": f"Table of {name}"}),
+        ],
+        className="numbers",
     )
     return html.Figure([graph, html.Figcaption([*marks, table])], role="figure", **{"aria-label": label})
 
@@ -194,7 +198,7 @@ def _controls() -> html.Div:
             *live,
         ],
         className="controls",
-        role="group",
+        role="region",
         **{"aria-label": "Controls"},
     )
 
@@ -260,7 +264,14 @@ def own_section() -> html.Section:
             html.P(id="own-progress", role="status", **{"aria-live": "polite"}),
             html.Div(
                 [
-                    html.Div([html.H3("What was read"), html.Div(id="own-summary"), html.Div(id="own-warnings")], className="card"),
+                    html.Div(
+                        [
+                            html.H3("What was read"),
+                            html.Div(id="own-summary", tabIndex="0", role="group", **{"aria-label": "Summary of your file"}),
+                            html.Div(id="own-warnings"),
+                        ],
+                        className="card",
+                    ),
                     html.Div(
                         [
                             html.H3("Solve it"),
@@ -284,7 +295,10 @@ def own_section() -> html.Section:
                             html.H3("Its course"),
                             html.Div(dcc.Graph(id="own-course", config=_config("own-course")), className="graph"),
                             html.Details(
-                                [html.Summary("Numbers", **{"aria-label": "Numbers of the course"}), html.Div(id="own-course-numbers")],
+                                [
+                                    html.Summary("Numbers", **{"aria-label": "Numbers of the course"}),
+                                    html.Div(id="own-course-numbers", tabIndex="0", role="group", **{"aria-label": "Table of the course"}),
+                                ],
                                 className="numbers",
                             ),
                         ],
@@ -299,7 +313,7 @@ def own_section() -> html.Section:
             html.Div(
                 [
                     html.H3("What was found"),
-                    html.Div(id="own-result", role="status", **{"aria-live": "polite"}),
+                    html.Div(id="own-result", role="status", tabIndex="0", **{"aria-live": "polite"}),
                     html.Div([*files, html.Button("Show in the diagram", id="own-place", type="button")], className="files"),
                     html.Iframe(id="own-report", title="Report about your data", sandbox="allow-same-origin"),
                 ],

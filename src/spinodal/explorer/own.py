@@ -54,7 +54,7 @@ class Files:
             raise InputError(f"The file must end in one of {', '.join(KINDS)}, but {shown(name)} was given.")
         if not content:
             raise InputError(f"The file must have something in it, but {shown(name)} is empty.")
-        file = File(secrets.token_urlsafe(12), name[-_LONGEST_NAME:], kind, content)
+        file = File(secrets.token_urlsafe(12), name, kind, content)
         with self._lock:
             self._files[file.id] = file
             while len(self._files) > _MOST_FILES:
@@ -129,7 +129,7 @@ def serve_files(server: Any, runs: Runs) -> None:
     @server.post(UPLOAD)
     def upload() -> flask.Response:
         """A file as it is, with its name in the query."""
-        file = files.put(flask.request.args.get("name", "")[: 10 * _LONGEST_NAME], flask.request.get_data(cache=False))
+        file = files.put(flask.request.args.get("name", "")[-_LONGEST_NAME:], flask.request.get_data(cache=False))
         return flask.jsonify({"file": file.id, "name": file.name})
 
     @server.post("/data/<do>")
@@ -158,7 +158,7 @@ def serve_files(server: Any, runs: Runs) -> None:
         wanted = "report.html" if name == "page" else name
         content = _job(runs, id).files.get(wanted)
         if content is None:
-            flask.abort(404, "There is no such file.")
+            return flask.abort(404, "There is no such file.")
         answer = flask.Response(zlib.decompress(content), mimetype=RESULTS[wanted])
         if name != "page":
             answer.headers["Content-Disposition"] = f'attachment; filename="spinodal-{wanted}"'

@@ -125,7 +125,9 @@ def solve_file(measured: Measurements, question: dict[str, Any], say: Say) -> No
             "`spinodal solve` has no such limit."
         )
     channel = None if given["channel"] is None else named_channel(given["channel"])
-    told = {name: given[name] if given[name] is not None else measured.parameters.get(name) for name in ("density", "noise_variance")}
+    told: dict[str, Any] = {
+        name: given[name] if given[name] is not None else measured.parameters.get(name) for name in ("density", "noise_variance")
+    }
     if channel is not None:
         told["noise_variance"] = None  # the channel says it
     if has_hint:
@@ -145,11 +147,11 @@ def solve_file(measured: Measurements, question: dict[str, Any], say: Say) -> No
 
 
 def _progress(say: Say) -> Callable[[str, int, float], None]:
-    last = [-np.inf, ""]
+    last: list[Any] = [-np.inf, ""]
 
     def told(stage: str, iteration: int, residual: float) -> None:
         now = time.monotonic()
-        if now - float(last[0]) >= _PAUSE or stage != last[1]:
+        if now - last[0] >= _PAUSE or stage != last[1]:
             last[:] = [now, stage]
             say({"progress": [stage, int(iteration), None if np.isnan(residual) else float(residual)]})
 

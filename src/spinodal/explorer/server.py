@@ -83,7 +83,7 @@ def _channel_class() -> Any:
     from waitress.channel import HTTPChannel
     from waitress.task import ErrorTask
 
-    class Refusal(ErrorTask):  # type: ignore[misc]
+    class Refusal(ErrorTask):
         def execute(self) -> None:
             error = self.request.error
             body = (too_long(LONGEST_UPLOAD) if error.code == 413 else f"{error.reason}: {error.body}").encode("utf-8", "replace")

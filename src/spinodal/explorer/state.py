@@ -96,7 +96,7 @@ class Measured(NamedTuple):
 
 CHANNELS = {
     "gaussian": Measured("Gaussian noise", "gaussian:variance={delta}"),
-    "outliers": Measured("noise, and 5% outliers", "outliers:variance={delta},share=0.05,outlier_variance=1"),
+    "outliers": Measured("noise, and 5% outliers", "outliers:variance={delta},share=0.05,outlier_variance=2"),
     "student": Measured("heavy-tailed noise", "student:scale={scale},nu=3"),
     "clipped": Measured("clipped at ±0.5", "clipped:low=-0.5,high=0.5,variance={delta}"),
     "two-bit": Measured("2 bits, reach ±0.6", "quantized:bits=2,reach=0.6,variance={delta}"),

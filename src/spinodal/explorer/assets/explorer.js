@@ -376,7 +376,7 @@
   function entered(name) {
     const input = entry(name);
     const value = parsed(input.value);
-    const values = constants.values[name].map(Number);
+    const values = constants.values[name].map(valued);
     const finite = values.filter(Number.isFinite);
     const low = finite[0];
     const high = finite[finite.length - 1];
@@ -394,10 +394,11 @@
     if (constants.values[name][place] !== now[name]) moved();
   }
 
+  function valued(word) { return word === "inf" ? Infinity : Number(word); }
   function nearest(name, value, log) {
     const words = constants.values[name];
     const size = (number) => (log ? Math.log(Math.max(number, 1e-300)) : number);
-    const far = (word) => (Number(word) === value ? 0 : Math.abs(size(Number(word)) - size(value)));
+    const far = (word) => (valued(word) === value ? 0 : Math.abs(size(valued(word)) - size(value)));
     return words.reduce((best, word, k) => (far(word) < far(words[best]) ? k : best), 0);
   }
 
@@ -488,12 +489,6 @@
     if (!CHOICES.includes(event.target.id)) return;
     window.dash_clientside.set_props("choices", { data: Object.fromEntries(CHOICES.map((name) => [name, document.getElementById(name).value])) });
   });
-  /* Enter in a number takes it, without leaving the field. */
-  document.addEventListener("keydown", function (event) {
-    const number = event.key === "Enter" && event.target.id && event.target.id.match(/^(\w+)-number$/);
-    if (number && SLIDERS.includes(number[1])) entered(number[1]);
-  });
-
   /* Go to a whole state, or to a part of one: a preset, or where someone's data lie. */
   function go(wanted) {
     for (const name of SLIDERS) if (wanted[name] !== undefined) slider(name).value = constants.values[name].indexOf(String(wanted[name]));

@@ -58,6 +58,7 @@
     if (chosen.size > limits.most) return refuse(new Error(limits.too_long));
     if (!limits.kinds.some((kind) => chosen.name.toLowerCase().endsWith(kind)))
       return refuse(new Error("The file must end in one of " + limits.kinds.join(", ") + ", but " + JSON.stringify(chosen.name.slice(-60)) + " was given."));
+    if (!chosen.size) return refuse(new Error("The file must have something in it, but " + JSON.stringify(chosen.name.slice(-60)) + " is empty."));
     working(true);
     say("own-progress", "Sending…");
     window
@@ -123,7 +124,7 @@
     say("own-progress", file.name + " was read: " + read.M + " measurements of " + read.P + " signals.");
     const corner = read.corner;
     at("own-summary").replaceChildren(
-      table(["", "value", ""], read.rows, "Summary of " + file.name),
+      table(["quantity", "value", "remark"], read.rows, "Summary of " + file.name),
       table(["row", ...corner.columns], corner.rows.map((name, k) => [name, ...corner.cells[k]]), "Its upper left corner")
     );
     list(at("own-warnings"), read.warnings, "Something looks wrong with the data:");
@@ -142,7 +143,7 @@
     const given = options();
     const N = given.n_atoms;
     say("own-ratios", N > 0 ? "α = M/N = " + Number((read.M / N).toPrecision(3)) + ", π = P/N = " + Number((read.P / N).toPrecision(3)) + "." : "");
-    const quoted = (text) => (/^[\w.,:=+-]+$/.test(text) ? text : "'" + text.replace(/'/g, "'\\''") + "'");
+    const quoted = (text) => (/^[\w./,:=+-]+$/.test(text) ? text : "'" + text.replace(/'/g, "'\\''") + "'");
     const words = ["spinodal solve", quoted(file.name.startsWith("-") ? "./" + file.name : file.name)];
     if (!read.f_prime && N) words.push("--n-atoms " + N);
     for (const [name, option] of [["density", "--density"], ["noise_variance", "--noise-variance"], ["eta", "--eta"]]) if (given[name] !== null) words.push(option + " " + given[name]);
@@ -163,7 +164,7 @@
     verdict.append(Object.assign(document.createElement("strong"), { textContent: result.verdict }), paragraph(result.reason), paragraph("Next step: " + result.next));
     const warned = document.createElement("div");
     list(warned, result.warnings, "Something looks wrong with the data or the model:");
-    box.replaceChildren(verdict, warned, table(["", "what was found"], result.facts, "Solution of " + seen.name));
+    box.replaceChildren(verdict, warned, table(["quantity", "what was found"], result.facts, "Solution of " + seen.name));
     for (const link of document.querySelectorAll("[data-file]")) {
       link.hidden = !seen.files.includes(link.dataset.file);
       link.href = "/job/" + seen.id + "/" + link.dataset.file;
@@ -193,7 +194,7 @@
       data: [{ type: "scatter", mode: "lines+markers", x: steps.map((_, k) => k + 1), y: steps.map((each) => each[2]), marker: { size: 4, color: "@signals" }, line: { color: "@signals", width: 1 }, name: "mean squared residual" }],
       layout: {
         title: { text: "residual while it is solved" },
-        xaxis: { title: { text: "time" }, zeroline: false, showticklabels: false },
+        xaxis: { title: { text: "time (every run begins anew)" }, zeroline: false, showticklabels: false },
         yaxis: { type: "log", exponentformat: "power", title: { text: "mean squared residual" } },
       },
     });
