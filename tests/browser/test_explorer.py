@@ -74,7 +74,7 @@ def test_priors_size_and_seed(open_page: Open) -> None:
     changes(page, "curve", lambda: page.get_by_label("prior of F", exact=True).select_option("rademacher"))
     expect(page.locator("#code")).to_contain_text("F=sp.Rademacher()")
     for name, value in (("N", "37"), ("seed", "11")):
-        page.get_by_label(name, exact=True).fill(value)
+        page.get_by_role("region", name="Controls").get_by_label(name, exact=True).fill(value)
         page.keyboard.press("Enter")
     expect(page.locator("#code")).to_contain_text("sp.sample(problem, 37, seed=11)")
     assert (state(page)["n"], state(page)["seed"], state(page)["f"]) == ("37", "11", "rademacher")
