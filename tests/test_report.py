@@ -122,7 +122,7 @@ def test_names_are_escaped() -> None:
     page = report_html(replace(solved(), reason=nasty, names=names, status=Status.DIVERGED), title=nasty, method=nasty)
     assert "<script" not in page
     assert "&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;&amp;&quot;.csv" in page
-    assert Page(page).text.count(nasty) == 7  # title twice, reason, method, and three signals
+    assert Page(page).text.count(nasty) == 15  # title twice, reason, method, three signals and eight codes
     table = replace(solved(), reason=nasty)._repr_html_()
     assert "<script" not in table
 

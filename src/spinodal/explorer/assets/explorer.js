@@ -232,7 +232,10 @@
     room.replaceChildren(rows.length ? table(head.map(plain), rows, plain((graph.layout.title || {}).text || name)) : paragraph("Nothing is drawn yet."));
   }
   function plain(text) { return String(text).replace(/<[^>]*>/g, ""); }
-  function short(value) { return String(Number(Number(value).toPrecision(4))); }
+  function short(value) {
+    const size = Math.abs(Number(value));
+    return size && size < 1e-3 ? Number(value).toExponential(2) : String(Number(Number(value).toPrecision(4)));
+  }
   function paragraph(text) { return Object.assign(document.createElement("p"), { textContent: text }); }
   function table(head, rows, caption) {
     const cell = (kind, text, more) => Object.assign(document.createElement(kind), { textContent: text }, more);
@@ -448,7 +451,7 @@
         if (!live) return ["", true, false];
         if (live.refused) return [live.refused, true, false];
         const count = live.iterations.length;
-        const last = count ? " Iteration " + live.iterations[count - 1] + ": E = " + live.mse_X[count - 1].toPrecision(3) + ", D = " + live.mse_F[count - 1].toPrecision(3) + "." : "";
+        const last = count ? " Iteration " + live.iterations[count - 1] + ": E = " + short(live.mse_X[count - 1]) + ", D = " + short(live.mse_F[count - 1]) + "." : "";
         const words = { compiling: "Compiling for this size…", running: "Running.", cancelled: "Cancelled.", converged: "Converged.", max_iterations: "Out of iterations.", diverged: "Diverged.", degenerate: "Settled, but atoms are missing or copied." };
         const other = matches(live, state) ? "" : " (of other settings)";
         return [(words[live.status] || live.status) + other + last, live.done, !live.done];
