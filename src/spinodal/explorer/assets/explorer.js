@@ -2,6 +2,7 @@
    here, without Dash, which takes as long as drawing does; Dash hears of the new state when the slider rests. */
 (function () {
   "use strict";
+  const { shown, parsed, valued, short, tabulate, begun, ended } = window.spinodal;
   const SLIDERS = ["alpha", "rho", "eta", "delta", "pi"];
   const CHOICES = ["x", "f", "channel"];
   const SLIDER_NAMES = { alpha: "α", rho: "ρ", eta: "η", delta: "Δ", pi: "π" };
@@ -15,17 +16,7 @@
   let around = null; // what the diagram depends on: the state without its place in it
   const figures = {}; // as the server sent them
   let diagram = {}; // as it was last drawn, and the place where we are
-  const PATIENCE = 200; // milliseconds of waiting after which the page says that it computes
   const nothing = () => window.dash_clientside.no_update;
-
-  function shown(text) {
-    const value = Number(text);
-    if (text === "inf") return "∞";
-    if (value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4)) return String(value);
-    const [m, e] = value.toExponential().split("e");
-    const power = String(Number(e)).split("").map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
-    return m === "1" ? "10" + power : m + "·10" + power;
-  }
 
   function same(a, b) { return JSON.stringify(a) === JSON.stringify(b); }
   function whole(value, low, high, otherwise) {
@@ -186,14 +177,14 @@
     },
   };
 
-  window.spinodal = {
-    go, table, paragraph, PAINT,
+  Object.assign(window.spinodal, {
+    go, PAINT,
     repaint: (...names) => repaint(...names),
     painted: (figure) => painted(figure),
     theme: () => theme,
     empty: (...words) => empty(...words),
     furnish: () => {}, // own.js does
-  };
+  });
 
   function waiting() { return live && live.status && !live.done ? "running…" : "Run AMP to see"; }
   function isDense(state) { return !constants.without_density.includes(state.x); }
@@ -211,70 +202,6 @@
       if (figure && name === "diagram") mark(graph);
       if (figure) tabulate(name);
     }
-  }
-
-  /* The numbers of a figure as a table, for those who do not see it: some points of every line. Made when it is opened. */
-  const ROWS = 12; // of each line
-  function tabulate(name) {
-    const room = document.getElementById(name + "-numbers");
-    const graph = document.querySelector("#" + name + " .js-plotly-plot");
-    if (!room || !room.parentElement.open || !graph || !graph.layout) return;
-    const title = (side) => ((graph.layout[side] || {}).title || {}).text || "";
-    const head = ["line", title("xaxis"), title("yaxis")];
-    const rows = [];
-    for (const trace of graph.data) {
-      if (trace.fill || !trace.x) continue; // a region is between its lines
-      const kept = [...trace.x.keys()].filter((k) => trace.x[k] !== null && trace.y[k] !== null);
-      const step = Math.max(1, Math.ceil(kept.length / ROWS));
-      for (const k of kept.filter((_, place) => place % step === 0 || place === kept.length - 1))
-        rows.push([plain(trace.name || name), short(trace.x[k]), short(trace.y[k])]);
-    }
-    room.replaceChildren(rows.length ? table(head.map(plain), rows, plain((graph.layout.title || {}).text || name)) : paragraph("Nothing is drawn yet."));
-  }
-  function plain(text) { return String(text).replace(/<[^>]*>/g, ""); }
-  function short(value) {
-    const size = Math.abs(Number(value));
-    return size && size < 1e-3 ? Number(value).toExponential(2) : String(Number(Number(value).toPrecision(4)));
-  }
-  function paragraph(text) { return Object.assign(document.createElement("p"), { textContent: text }); }
-  function table(head, rows, caption) {
-    const cell = (kind, text, more) => Object.assign(document.createElement(kind), { textContent: text }, more);
-    const made = document.createElement("table");
-    if (caption) made.createCaption().textContent = caption;
-    const first = made.createTHead().insertRow();
-    for (const name of head) first.appendChild(cell("th", name, { scope: "col" }));
-    const body = made.createTBody();
-    for (const row of rows) {
-      const line = body.insertRow();
-      row.forEach((text, k) => line.appendChild(k ? cell("td", text) : cell("th", text, { scope: "row" })));
-    }
-    return made;
-  }
-  document.addEventListener("toggle", (event) => {
-    const room = event.target.querySelector && event.target.querySelector("[id$=-numbers]");
-    if (room) tabulate(room.id.replace("-numbers", ""));
-  }, true);
-
-  /* What is under way: said when it takes longer than a moment, and taken back when all is there. */
-  let pending = 0;
-  let clock = null;
-  function begun() {
-    pending += 1;
-    clock = clock || window.setTimeout(() => busy(true), PATIENCE);
-  }
-  function ended() {
-    pending -= 1;
-    if (pending) return;
-    window.clearTimeout(clock);
-    clock = null;
-    busy(false);
-  }
-  function busy(is) {
-    const room = document.getElementById("busy");
-    if (!room) return;
-    room.hidden = !is;
-    room.textContent = is ? "Computing…" : "";
-    document.getElementById("figures").setAttribute("aria-busy", String(is));
   }
 
   /* Ask the server what belongs to a state. While an answer is awaited only the newest question is kept. */
@@ -367,14 +294,6 @@
     entry(name).disabled = !is;
   }
 
-  /* A number as people write it, and as the page shows it: 1e-4, 10⁻⁴, 2·10⁻⁴, 0,5, inf, ∞. NaN if it is none. */
-  function parsed(text) {
-    const flat = text.trim().replace("−", "-").replace(",", ".").replace(/[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+/, (all) => "^" + [...all].map((c) => (c === "⁻" ? "-" : "⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c))).join(""));
-    if (/^(inf|infinity|∞)$/i.test(flat)) return Infinity;
-    const power = flat.match(/^(?:([\d.]+)\s*[·*x]\s*)?10\^(-?\d+)$/);
-    return power ? Number((power[1] || "1") + "e" + power[2]) : flat === "" ? NaN : Number(flat);
-  }
-
   /* A number was entered: the nearest value of the slider is taken, and said where it is another. */
   function entered(name) {
     const input = entry(name);
@@ -397,7 +316,6 @@
     if (constants.values[name][place] !== now[name]) moved();
   }
 
-  function valued(word) { return word === "inf" ? Infinity : Number(word); }
   function nearest(name, value, log) {
     const words = constants.values[name];
     const size = (number) => (log ? Math.log(Math.max(number, 1e-300)) : number);
@@ -507,30 +425,6 @@
     if (!name || !constants) return;
     go(constants.presets[name]);
     document.getElementById("preset-says").textContent = constants.says[name];
-  });
-
-  /* Copies what a button says it copies, also where the browser has no clipboard for pages like this one. */
-  document.addEventListener("click", function (event) {
-    const from = event.target.dataset && event.target.dataset.copies;
-    if (!from) return;
-    const text = from === "address" ? window.location.href : document.getElementById(from).textContent;
-    const button = event.target;
-    button.dataset.label = button.dataset.label || button.textContent;
-    const said = (word) => {
-      button.textContent = word;
-      window.setTimeout(() => { button.textContent = button.dataset.label; }, 2000);
-    };
-    const by_hand = function () {
-      const room = Object.assign(document.createElement("textarea"), { value: text });
-      document.body.appendChild(room);
-      room.select();
-      const done = document.execCommand("copy");
-      room.remove();
-      button.focus();
-      said(done ? "Copied" : "Select it and copy");
-    };
-    if (window.navigator.clipboard) window.navigator.clipboard.writeText(text).then(() => said("Copied"), by_hand);
-    else by_hand();
   });
 
   /* On paper everything is light. */
