@@ -1,5 +1,7 @@
-"""The documentation in Chromium: what a search finds first, and what axe-core says of its pages. The site is built without what has to be
-computed (reference, gallery, evidence): `make docs` builds all of it."""
+"""The documentation and reports in Chromium: what a search finds first, and what axe-core says.
+
+The site is built without what has to be computed (reference, gallery, evidence): `make docs` builds all of it.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,23 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from playwright.sync_api import Browser, Page
 
+import spinodal as sp
 from conftest import ACCESSIBLE
+from spinodal.inference.solution import Status
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests"))
+
+from unsolved import unsolved  # noqa: E402
+
 # What a reader types, and the page that answers it.
 SEARCHES = {"missing data": "your-data.html", "own data": "your-data.html", "outliers": "channels.html", "upload": "explorer.html"}
-PAGES = ("index.html", "your-data.html", "explorer.html", "glossary.html", "tutorials/index.html")
+PAGES = ("index.html", "your-data.html", "explorer.html", "glossary.html", "tutorials/table_with_holes.html")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -78,3 +87,18 @@ def test_no_serious_problem_of_accessibility(site: str, page: Page, scheme: str)
         page.goto(site + name)
         page.wait_for_function("scheme => document.body.dataset.mdColorScheme === scheme", arg=scheme)
         assert page.evaluate(ACCESSIBLE) == [], name
+
+
+@pytest.mark.parametrize("status", [Status.CONVERGED, Status.DIVERGED])
+def test_no_serious_problem_of_accessibility_in_reports(page: Page, tmp_path: Path, status: Status) -> None:
+    """Of a result that can be trusted, and of one that can't, with warnings."""
+    Y = np.random.default_rng(0).normal(3.0 if status is Status.DIVERGED else 0.0, 1.0, (8, 60))
+    model = sp.Model(sp.Pair(sp.Gaussian(), sp.GaussBernoulli(0.2)), sp.GaussianNoise(0.1), sp.Nothing())
+    path = unsolved(Y, model, 6, status=status).report(tmp_path / "report.html")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.goto(path.as_uri())
+        assert page.locator(".status.bad").count() > 0 or status.trusted
+        assert page.evaluate(ACCESSIBLE) == []
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -364,7 +364,7 @@ def _uncertainty(solution: Solution) -> str:
 def _intervals(solution: Solution) -> list[str]:
     """The largest codes with their intervals."""
     mean, variance = (np.asarray(pair.X, dtype=float) for pair in (solution.mean, solution.variance))
-    if not np.isfinite(mean).all() or not np.isfinite(variance).all():
+    if not words.status(solution).trusted or not np.isfinite(mean).all() or not np.isfinite(variance).all():
         return []
     names = solution.names.columns or [str(k + 1) for k in range(mean.shape[1])]
     largest = np.argsort(-np.abs(mean), axis=None, kind="stable")[:_INTERVALS]
