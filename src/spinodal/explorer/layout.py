@@ -235,7 +235,7 @@ def own_section() -> html.Section:
         _input("own-eta", "number", min=0, step="any", placeholder="learned"),
         _input("own-channel", "text", placeholder="Gaussian noise"),
         _input("own-seed", "number", min=0, max=SEEDS[1], step=1, value=0),
-        _input("own-center", "checkbox"),
+        _input("own-means", "checkbox"),
     ]
     buttons = [
         html.Button("Solve", id="own-solve", type="button", className="main"),

@@ -27,7 +27,7 @@ _LONGEST_NAME, _LONGEST_WORD = 100, 200
 # What can be taken home of a solution.
 RESULTS = {"report.html": "text/html", "solution.npz": "application/octet-stream", "solution.csv": "text/csv"}
 # What may be said of a file, and of how it is to be solved.
-_FLAGS, _NUMBERS = ("transpose", "comma", "header", "center"), ("density", "noise_variance", "eta")
+_FLAGS, _NUMBERS = ("transpose", "comma", "header", "keep_means"), ("density", "noise_variance", "eta")
 _WORDS, _COUNTS = ("na", "channel"), ("n_atoms", "seed")
 
 

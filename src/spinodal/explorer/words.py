@@ -52,7 +52,10 @@ OWN = {
     "own-header": ("first line holds names", "Names that are numbers look like data. Say so here."),
     "own-comma": ("decimal comma", "Numbers are written 3,14."),
     "own-na": ("missing is written", "A word or number that stands for a missing entry, such as -999. Empty fields, NA and NaN are known."),
-    "own-center": ("take row means off", "For data that are not centred, so that F X/√N need not explain the means."),
+    "own-means": (
+        "leave row means on",
+        "Means further from zero than chance are taken off first, so that F X/√N need not explain them. Tick to leave them on.",
+    ),
     "own-atoms": ("atoms, N", "How many patterns to look for. Try several: the report says when there are too many."),
     "own-density": ("density", "The share of nonzero codes, if you know it. Left empty, it is learned."),
     "own-noise": ("noise variance", "In squared units of Y, if you know it. Left empty, it is learned."),

@@ -72,7 +72,7 @@
     const number = (id) => (at(id).value.trim() === "" ? null : Number(at(id).value));
     return {
       transpose: at("own-transpose").checked, header: at("own-header").checked, comma: at("own-comma").checked, na: at("own-na").value.trim(),
-      center: at("own-center").checked, channel: at("own-channel").value.trim(), n_atoms: number("own-atoms"), seed: number("own-seed"),
+      keep_means: at("own-means").checked, channel: at("own-channel").value.trim(), n_atoms: number("own-atoms"), seed: number("own-seed"),
       density: number("own-density"), noise_variance: number("own-noise"), eta: number("own-eta"),
     };
   }
@@ -149,7 +149,7 @@
     for (const [name, option] of [["density", "--density"], ["noise_variance", "--noise-variance"], ["eta", "--eta"]]) if (given[name] !== null) words.push(option + " " + given[name]);
     if (given.channel) words.push("--channel " + quoted(given.channel));
     if (given.na) words.push("--na " + quoted(given.na));
-    for (const [name, option] of [["transpose", "--transpose"], ["header", "--header"], ["center", "--center"]]) if (given[name]) words.push(option);
+    for (const [name, option] of [["transpose", "--transpose"], ["header", "--header"], ["keep_means", "--no-center"]]) if (given[name]) words.push(option);
     if (given.comma) words.push("--decimal ,");
     words.push("--seed " + (given.seed || 0), "--report report.html");
     say("own-command", words.join(" "));
