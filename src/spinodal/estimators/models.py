@@ -9,9 +9,10 @@ import numpy as np
 from ..errors import InputError, check_count, check_positive
 from ..inference.coding import Given, Nominal
 from .factorizer import Factorizer
+from .frames import Framed
 
 
-class DictionaryLearner(Factorizer):
+class DictionaryLearner(Framed, Factorizer):
     """Bayesian dictionary learning: data = codes @ components_ + noise, nothing known of the components.
 
     Args:
@@ -102,7 +103,7 @@ class DictionaryLearner(Factorizer):
         return super()._given()
 
 
-class BlindCalibration(Factorizer):
+class BlindCalibration(Framed, Factorizer):
     """Dictionary learning around nominal components: `matrix` = (true + sqrt(eta) errors)/sqrt(1 + eta), errors as large as entries.
 
     The other parameters and attributes are those of DictionaryLearner; components_ come in the order and units of `matrix`, and scales_

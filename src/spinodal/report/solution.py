@@ -69,7 +69,7 @@ def summary(solution: Solution) -> str:
         return f"{one_line(solution)}\nsolution[k].summary() says more about one of them."
     outcome = predicted(solution)
     told = [("expected", expectation(solution, outcome)), ("next", next_step(solution, outcome))]
-    rows = [("size", _size(solution)), *_facts(solution), *told]
+    rows = [("size", _size(solution)), *facts(solution), *told]
     return "\n".join(f"{name:<12}{words}" for name, words in rows)
 
 
@@ -79,7 +79,7 @@ def small_table(solution: Solution) -> str:
         return f"<p>{escape(one_line(solution))}</p>"
     rows = "".join(
         f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(words)}</td></tr>'
-        for name, words in (("size", _size(solution)), *_facts(solution), ("next", NEXT_STEP[status(solution)]))
+        for name, words in (("size", _size(solution)), *facts(solution), ("next", NEXT_STEP[status(solution)]))
     )
     return f"<div><table>{rows}</table>{_course(solution)}</div>"
 
@@ -230,7 +230,12 @@ def expectation(solution: Solution, outcome: Outcome | None) -> str:
     return f"{outcome.phase}: {recovered_in_words(outcome.amp)} recovered, if the model is right"
 
 
-def _facts(solution: Solution) -> list[tuple[str, str]]:
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith(".") else ".")
+
+
+def facts(solution: Solution) -> list[tuple[str, str]]:
     """What is known of the run without asking the theory."""
     # An infinite eta says that nothing is known of F, which is no number to report.
     used = [f"{NAMES.get(name, name)} {value:.4g} ({how})" for name, (value, how) in parameters(solution).items() if np.isfinite(value)]
