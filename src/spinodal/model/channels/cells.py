@@ -40,6 +40,15 @@ def log_between(low: Any, high: Any) -> Any:
     return upper + jnp.log(-jnp.expm1(jnp.minimum(log_ndtr(low) - upper, -jnp.finfo(jnp.result_type(upper)).tiny)))
 
 
+def tail_output(sign: Any, end: Any, w: Any, level: Any) -> Output:
+    """g and precision where all that is known is that z plus noise, of variance `level` together, lies above `end` (sign 1) or below (-1):
+    `cell_output` with one end at infinity, for half of the time."""
+    width = jnp.sqrt(level)
+    t = sign * (w - jnp.where(jnp.isfinite(end), end, 0.0)) / width
+    ratio = jnp.exp(-(t**2) / 2 - jnp.log(2 * jnp.pi) / 2 - log_ndtr(t))
+    return Output(sign * ratio / width, jnp.clip(ratio * (ratio + t), 0.0, 1.0) / level)
+
+
 def cell_output(low: Any, high: Any, w: Any, level: Any) -> Output:
     """g and precision where all that is known is that z plus noise, of variance `level` together, lies between low and high."""
     width = jnp.sqrt(level)
