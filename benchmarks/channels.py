@@ -73,7 +73,7 @@ def measure(n: int, seeds: int, names: Sequence[str], kinds: Sequence[str]) -> N
     kept: list[list[str]] = []
     if RESULTS.exists():
         with RESULTS.open(newline="") as file:
-            kept = [row for row in csv.reader(file)][1:]
+            kept = list(csv.reader(file))[1:]
         kept = [row for row in kept if row[0] not in names or row[1] not in kinds]
     with RESULTS.open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")

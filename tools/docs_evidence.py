@@ -126,6 +126,12 @@ def sensors_predicted(rows: list[Row]) -> str:
     return pivot(rows, ("kind",), "P", lambda cell: f"{float(cell[0]['alpha']):.3f}", "α at the transition", "P = {}")
 
 
+def channel_cost(rows: list[Row]) -> str:
+    """CPU time of an iteration over that with Gaussian noise."""
+    rows = [{**row, "what": "over Gaussian noise"} for row in rows]
+    return pivot(rows, ("channel",), "what", lambda cell: f"{float(cell[0]['ratio']):.2f}", "an iteration with", "{}")
+
+
 def right_channel(rows: list[Row]) -> str:
     """The error of X with Gaussian noise and with the right channel, and how many of the runs are called converged."""
     long = []
@@ -177,6 +183,7 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "sensors_predicted": sensors_predicted,
     "right_channel": right_channel,
     "channels": channels,
+    "channel_cost": channel_cost,
     "pictures": pictures,
     "load": load,
 }
