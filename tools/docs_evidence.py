@@ -153,7 +153,8 @@ def channels(rows: list[Row]) -> str:
 
     def cell(found: list[Row]) -> str:
         [row] = found
-        return f"F {float(row['ratio_F']):.2f}, X {float(row['ratio_X']):.2f} ({row['within']} of {row['of']})"
+        size = "" if row["n"] == "200" else f", N = {row['n']}"
+        return f"F {float(row['ratio_F']):.2f}, X {float(row['ratio_X']):.2f} ({row['within']} of {row['of']}{size})"
 
     return pivot(rows, ("channel",), "kind", cell, "channel", "{}")
 
