@@ -1,7 +1,7 @@
 """Measured against predicted errors for every channel: one easy point of calibration (eta = .1) and one of dictionary learning each.
 
 The error is that of F and X with the scales of the atoms fitted (and, without F', order and signs), over what state evolution predicts for
-the same point. Channels that do not show the units of z (one bit) have a free common scale, which is fitted for each signal too. Writes
+the same point. Signs do not show the size of a signal, and a gain not that of its row of F: these are fitted too. Writes
 results/channels.csv. `--n 200 --seeds 10` is the whole; on two CPU cores `--n 60 --seeds 2` takes some minutes.
 """
 
@@ -51,9 +51,14 @@ CASES = {
 def errors(solution: sp.Solution, truth: Any, channel: sp.Channel, known: bool) -> tuple[float, float]:
     """Of F and of X, with what nobody can know fitted."""
     F, X = solution.mean
-    if isinstance(channel, (sp.OneBit, sp.Binary, sp.Sensors)):
-        common = float(np.sum(X * truth.X) / np.sum(X**2)) if known else 1.0
-        X = X * common
+    if isinstance(channel, (sp.OneBit, sp.Binary)) and known:
+        # The size of a signal does not show in signs: one factor for each.
+        X = X * np.sum(X * truth.X, axis=0) / np.maximum(np.sum(X**2, axis=0), 1e-30)
+    if isinstance(channel, sp.Sensors) and known:
+        X = X * np.sum(X * truth.X) / np.sum(X**2)  # of all gains a common factor is free
+        if channel.gains is not None:
+            # The size of a row of F and the gain of its sensor can't be told apart.
+            F = F * (np.sum(F * truth.F, axis=1) / np.sum(F**2, axis=1))[:, None]
     found = sp.score(sp.Pair(F, X), truth)
     error = found.mse_scaled if known else found.mse_aligned
     if isinstance(channel, sp.Sensors) and channel.faulty is not None:
@@ -64,11 +69,16 @@ def errors(solution: sp.Solution, truth: Any, channel: sp.Channel, known: bool) 
 
 
 def measure(n: int, seeds: int, names: Sequence[str], kinds: Sequence[str]) -> None:
+    """What is not measured now is kept."""
+    kept: list[list[str]] = []
+    if RESULTS.exists():
+        with RESULTS.open(newline="") as file:
+            kept = list(csv.reader(file))[1:]
+        kept = [row for row in kept if row[0] not in names or row[1] not in kinds]
     with RESULTS.open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(
-            ("channel", "kind", "alpha", "pi", "n", "predicted_F", "predicted_X", "ratio_F", "ratio_X", "within", "converged", "of")
-        )
+        table.writerow(("channel", "kind", "alpha", "pi", "n", *NUMBERS, "within", "converged", "of"))
+        table.writerows(kept)
         for kind, eta in (("calibration", 0.1), ("dictionary", np.inf)):
             for name in names if kind in kinds else ():
                 case = CASES[name]

@@ -146,3 +146,18 @@ def test_the_right_channel_is_better_than_gaussian_noise_and_knows_it() -> None:
     assert any("Clipped" in words for words in wrong.warnings)
     assert errors[0] < 0.2 * errors[1]
     assert right.free_entropy > wrong.free_entropy
+
+
+def test_a_hazard_is_that_of_log_ndtr_everywhere() -> None:
+    from scipy.special import log_ndtr
+
+    from spinodal.model.channels.cells import hazard
+
+    t = np.concatenate([np.linspace(-60, 8, 2001), [-20.0, -20.0001, 40.0]])
+    expected = np.exp(-(t**2) / 2 - np.log(2 * np.pi) / 2 - log_ndtr(t))
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(np.asarray(hazard(t)), expected, rtol=1e-10)
+        assert float(hazard(-1e4)) == pytest.approx(1e4 + 1e-4, rel=1e-14)
+    single = np.asarray(hazard(np.linspace(-30, 8, 501).astype(np.float32)))
+    expected = np.interp(np.linspace(-30, 8, 501), t[:2001], expected[:2001])
+    np.testing.assert_allclose(single, expected, rtol=2e-3, atol=1e-6)

@@ -91,3 +91,32 @@ def test_blocks_share_names_and_the_last_line_is_shown(tmp_path: Path, monkeypat
     first, second = (cell for cell in tutorials.run("short") if cell.kind == "code")
     assert (first.printed, first.given) == ("", {})
     assert (second.printed, second.given) == ("1\n", {"text/plain": "2"})
+
+
+@pytest.mark.claims
+def test_a_detector_that_clips() -> None:
+    text = printed(tutorials.run("clipping_detector"))
+    assert "misfit" in text
+    assert "channel=Clipped(-0.5, 0.5)" in text
+    assert "converged" in text
+    assert number_after("noise variance", text) == pytest.approx(1e-3, rel=0.2)
+    plain, told = (float(each) for each in re.findall(r"of the signals ([\d.e-]+)", text))
+    assert told < plain / 5
+
+
+@pytest.mark.claims
+def test_counts() -> None:
+    text = printed(tutorials.run("counts"))
+    assert "misfit" in text
+    assert "channel=Poisson(" in text
+    assert number_after("learned rate", text) == pytest.approx(5, rel=0.05)
+    gaussian, roots, poisson = (float(each) for each in re.findall(r"of the signals ([\d.e-]+)", text))
+    assert poisson < roots < gaussian
+
+
+@pytest.mark.claims
+def test_a_broken_antenna() -> None:
+    text = printed(tutorials.run("broken_antenna"))
+    assert "broken: [6, 23]" in text
+    plain, told = (float(each) for each in re.findall(r"of the signals ([\d.e-]+)", text))
+    assert told < plain / 50

@@ -126,6 +126,12 @@ def sensors_predicted(rows: list[Row]) -> str:
     return pivot(rows, ("kind",), "P", lambda cell: f"{float(cell[0]['alpha']):.3f}", "α at the transition", "P = {}")
 
 
+def channel_cost(rows: list[Row]) -> str:
+    """CPU time of an iteration over that with Gaussian noise."""
+    rows = [{**row, "what": "over Gaussian noise"} for row in rows]
+    return pivot(rows, ("channel",), "what", lambda cell: f"{float(cell[0]['ratio']):.2f}", "an iteration with", "{}")
+
+
 def right_channel(rows: list[Row]) -> str:
     """The error of X with Gaussian noise and with the right channel, and how many of the runs are called converged."""
     long = []
@@ -147,7 +153,8 @@ def channels(rows: list[Row]) -> str:
 
     def cell(found: list[Row]) -> str:
         [row] = found
-        return f"F {float(row['ratio_F']):.2f}, X {float(row['ratio_X']):.2f} ({row['within']} of {row['of']})"
+        size = "" if row["n"] == "200" else f", N = {row['n']}"
+        return f"F {float(row['ratio_F']):.2f}, X {float(row['ratio_X']):.2f} ({row['within']} of {row['of']}{size})"
 
     return pivot(rows, ("channel",), "kind", cell, "channel", "{}")
 
@@ -177,6 +184,7 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "sensors_predicted": sensors_predicted,
     "right_channel": right_channel,
     "channels": channels,
+    "channel_cost": channel_cost,
     "pictures": pictures,
     "load": load,
 }

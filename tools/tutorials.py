@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "tutorials"
-NAMES = ("table_with_holes", "sensor_array", "own_prior")
+NAMES = ("table_with_holes", "sensor_array", "own_prior", "clipping_detector", "counts", "broken_antenna")
 BLOCK = re.compile(r"^```python\n(.*?)^```$\n?", flags=re.MULTILINE | re.DOTALL)
 # A tutorial that takes longer than this does not belong among those that are run for every build.
 SECONDS = 600

@@ -32,10 +32,10 @@ _CLIPPED = (0.01, 0.5)
 _FEW_VALUES, _TIMES_EACH = 16, 10
 # ... if the variance that rounding adds is at least this share of the noise.
 _OF_NOISE = 0.1
-# Counts below these, on average and at most, are not near a normal number of one variance.
-_MEAN_COUNT, _LARGEST_COUNT = 20.0, 60.0
+# Counts of a smaller mean are not near normal numbers of one variance.
+_MEAN_COUNT = 20.0
 # The noise of counts is about their mean; whole numbers of another noise are something else.
-_LIKE_COUNTS = (0.4, 2.5)
+_LIKE_COUNTS = (0.4, 4.0)
 # A residual of so many times the typical one of its signal is an outlier, and a larger share of them than this is no accident: of normal
 # numbers one in 10^11 is, of a Laplace law one in 1500.
 _FAR, _SHARE_FAR, _FEWEST_FAR = 7.0, 0.002, 10
@@ -97,8 +97,7 @@ def of_values(table: Table, model: Model) -> Iterator[str]:
     step, noise = grid_step(table), float(np.median(model.channel.variance))  # type: ignore[attr-defined]
     if step is not None and values.min() >= 0 and np.all(values == np.round(values)) and values.max() > 1:
         mean = float(values.mean())
-        small = mean < _MEAN_COUNT and values.max() < _LARGEST_COUNT
-        if small and _LIKE_COUNTS[0] * mean < noise < _LIKE_COUNTS[1] * mean:
+        if mean < _MEAN_COUNT and _LIKE_COUNTS[0] * mean < noise < _LIKE_COUNTS[1] * mean:
             yield (
                 f"Y holds small counts (whole numbers up to {values.max():.0f}, {mean:.2g} on average), whose noise is not Gaussian: "
                 f"try channel=Poisson({mean:.2g})"

@@ -11,7 +11,7 @@ from jax.scipy.special import log_ndtr
 
 from ...errors import InputError, check_nonnegative
 from .base import Output
-from .cells import BehindNoise, cell_output, log_between
+from .cells import BehindNoise, log_between, tail_output
 from .outcomes import Outcomes, normal_width
 
 
@@ -45,7 +45,8 @@ class Clipped(BehindNoise):
 
     def output(self, y: Any, w: Any, V: Any) -> Output:
         level = self.variance + V
-        cut, beyond = self._cut(y), cell_output(*self._cell(y), w, level)
+        cut, above = self._cut(y), y >= self.high
+        beyond = tail_output(jnp.where(above, 1.0, -1.0), jnp.where(above, self.high, self.low), w, level)
         return Output(jnp.where(cut, beyond.g, (y - w) / level), jnp.where(cut, beyond.precision, 1 / level))
 
     def over_outcomes(self, w: Any, V: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from jax.scipy.special import log_ndtr
 
 from ...errors import InputError, check_count, check_nonnegative, check_positive
 from .base import Output
-from .cells import BehindNoise, cell_output, log_between
+from .cells import BehindNoise, cell_output, log_between, tail_output
 from .outcomes import MOST_THRESHOLDS, Outcomes, normal_width
 
 # More bits than any converter has.
@@ -125,10 +125,7 @@ class OneBit(BehindNoise):
         return log_ndtr(jnp.sign(y) * (w - self.threshold) / jnp.sqrt(self.variance + V))
 
     def output(self, y: Any, w: Any, V: Any) -> Output:
-        level, sign = self.variance + V, jnp.sign(y)
-        t = sign * (w - self.threshold) / jnp.sqrt(level)
-        ratio = jnp.exp(-(t**2) / 2 - jnp.log(2 * jnp.pi) / 2 - log_ndtr(t))
-        return Output(sign * ratio / jnp.sqrt(level), jnp.clip(ratio * (ratio + t), 0.0, 1.0) / level)
+        return tail_output(jnp.sign(y), self.threshold, w, self.variance + V)
 
     def sample(self, key: Any, z: Any) -> Any:
         return jnp.where(self._noisy(key, z) > self.threshold, 1.0, -1.0)
