@@ -1,14 +1,16 @@
 """Codes with a fixed matrix, and dictionaries learned by them: what the estimators use. Samples are in rows here.
 
 `infer_codes` finds the codes of samples given the components: by expectation propagation (`ep`), or by vector approximate message passing
-(`vamp`) where speed counts. `fit_components` learns the components: message passing starts (`starts`), expectation maximisation refines
-(`em`), and `scales` are fixed at the end. `learned` is the model as it is published, and what it says of samples.
+(`vamp`) where speed counts, in `blocks` of one size. `fit_components` learns the components: message passing starts (`starts`), expectation
+maximisation (`em`) refines in `rounds` over all samples, and `scales` are fixed at the end. `learned` is the model as it is published, and
+what it says of samples. `learn_linear` and `predict_entries` are the short way for tables with holes (`linear`).
 """
 
 from .api import infer_codes
 from .em import cost
 from .fit import Fitted, fit_components
 from .learned import Learned, code_interval, code_std, published_codes, restored_std
+from .linear import LinearModel, learn_linear, predict_entries, score_rows
 from .model import Codes, CodingModel, Slab
 from .starts import Given, Nominal, Options
 
@@ -18,6 +20,7 @@ __all__ = [
     "Fitted",
     "Given",
     "Learned",
+    "LinearModel",
     "Nominal",
     "Options",
     "Slab",
@@ -26,6 +29,9 @@ __all__ = [
     "cost",
     "fit_components",
     "infer_codes",
+    "learn_linear",
+    "predict_entries",
     "published_codes",
     "restored_std",
+    "score_rows",
 ]

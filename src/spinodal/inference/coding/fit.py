@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .em import refine
+from .em import Learn
 from .learned import Learned, coding_model, published
 from .model import CodingModel, Slab
+from .rounds import refine
 from .scales import Scales, as_learned, most_probable, of_unit_norm
 from .starts import FIRST_DENSITY, Given, Nominal, Options, Start, Task, best_start, task_of, trace_of
 
@@ -35,7 +36,7 @@ def fit_components(data: np.ndarray, given: Given, nominal: Nominal | None, opti
     if not np.nansum(np.square(data)) > 0:
         return _nothing_learned(task)
     first = best_start(task) if before is None else Start(None, _with_given(before, task), np.nan)
-    refined = refine(data, first.model, task.prior, given.learn, options.refine_iter)
+    refined = refine(data, first.model, task.prior, Learn(given.learn, None, None), options.refine_iter)
     model, found = refined.model, first.found
     if nominal is None and not given.fixes_slab:
         outside, scales = of_unit_norm(model)
@@ -58,6 +59,11 @@ def fit_components(data: np.ndarray, given: Given, nominal: Nominal | None, opti
 def _with_given(before: Learned, task: Task) -> CodingModel:
     """The model of an earlier fit with the parameters that are given now in place of its own."""
     given = {name: value for name, value in task.given._asdict().items() if value is not None}
+    noise, density = given.get("noise_variance"), given.get("density")
+    if noise is not None:
+        before = before._replace(feature_noise=np.full_like(before.feature_noise, noise))
+    if density is not None:
+        before = before._replace(component_density=np.full_like(before.component_density, density))
     return coding_model(before._replace(**given), own_density=task.options.own_density, fast=task.options.fast)
 
 

@@ -20,13 +20,16 @@ class Learned(NamedTuple):
     """What was learned, in the units of the data.
 
     `scales` are the norms that components have in the model in which all nonzero codes have one slab, where they are published with norm
-    1, else 1; `scales_var` are their relative variances, counted in `components_var`.
+    1, else 1; `scales_var` are their relative variances, counted in `components_var`. `noise_variance` and `density` are means over
+    features and components, whose own are `feature_noise` and `component_density`.
     """
 
     components: np.ndarray
     components_var: np.ndarray
     scales: np.ndarray
     scales_var: np.ndarray
+    feature_noise: np.ndarray
+    component_density: np.ndarray
     noise_variance: float
     density: float
     slab_mean: float
@@ -36,15 +39,18 @@ class Learned(NamedTuple):
 def published(model: CodingModel, scales: Scales, dtype: np.dtype) -> Learned:
     """The learned model in arrays of `dtype`, from components in the scales they are published in and variances given these scales."""
     components, variance, size, doubt = (value.astype(dtype) for value in (model.components, model.uncertainty, *scales))
-    return Learned(components, variance + components**2 * doubt[:, None], size, doubt, model.noise_variance, *model.slab)
+    noise = np.broadcast_to(model.noise_variance, components.shape[1]).astype(dtype)
+    density = np.broadcast_to(model.slab.density, len(components)).astype(dtype)
+    common = float(np.mean(model.noise_variance)), float(np.mean(model.slab.density)), float(model.slab.mean), float(model.slab.variance)
+    return Learned(components, variance + components**2 * doubt[:, None], size, doubt, noise, density, *common)
 
 
 def coding_model(learned: Learned, *, own_density: bool = False, fast: bool = False) -> CodingModel:
     """The model in which all codes have the same slab."""
-    slab = Slab(learned.density, learned.slab_mean, learned.slab_variance)
+    slab = Slab(learned.component_density.astype(np.float64), learned.slab_mean, learned.slab_variance)
     size = learned.scales.astype(np.float64)[:, None]
     components, variance = learned.components * size, _given_scales(learned) * size**2
-    return CodingModel(components, variance, slab, learned.noise_variance, density_weight(own_density), fast)
+    return CodingModel(components, variance, slab, learned.feature_noise.astype(np.float64), density_weight(own_density), fast)
 
 
 def published_codes(learned: Learned, data: np.ndarray, *, own_density: bool = False, fast: bool = False) -> Codes:
@@ -74,7 +80,7 @@ def code_interval(learned: Learned, codes: Codes, level: float) -> tuple[np.ndar
 def restored_std(learned: Learned, codes: Codes, noise: bool) -> np.ndarray:
     """Standard deviations of codes @ components, or of measurements of it with their noise."""
     variance = codes.signal_variance + (codes.mean**2 + codes.variance) @ _given_scales(learned)
-    return np.sqrt(variance + noise * learned.noise_variance)
+    return np.sqrt(variance + noise * learned.feature_noise)
 
 
 def _given_scales(learned: Learned) -> np.ndarray:
