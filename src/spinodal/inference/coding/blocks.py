@@ -77,12 +77,16 @@ def as_block(data: np.ndarray, size: int, weight: np.ndarray | None = None) -> B
     return Block(jnp.asarray(filled), jnp.asarray(np.pad(known, more).astype(data.dtype)), jnp.asarray(weights))
 
 
-def infer(method: ModuleType, model: CodingModel, data: np.ndarray, size: int | None = None) -> Found:
-    """Codes of the samples (rows), NaN where missing, until they have settled or their time is up. `model` is not prepared yet."""
+def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float | None = None) -> Found:
+    """Codes of the samples (rows), NaN where missing, until they have settled or their time is up. `model` is not prepared yet.
+
+    They have settled when they change by less than `close` standard deviations of the slab; the method knows a number by itself.
+    """
     atoms, features = model.components.shape
     data = np.asarray(data, dtype=method.PRECISION or data.dtype)
     ready = method.ready(prepared(model, data.dtype))
-    size = block_size(method, model, len(data)) if size is None else size
+    size = block_size(method, model, len(data))
+    close = method.SETTLED[data.dtype.name] if close is None else close
     shapes = [(atoms,)] * 5 + [(), (features,)]
     found = Codes(*(np.empty((len(data), *shape), data.dtype) for shape in shapes))
     settled = np.zeros(len(data), bool)
@@ -94,7 +98,7 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, size: int | 
         for rows, run in work:
             block = as_block(data[rows], size)
             run = start(method, ready, size) if run is None else run
-            run, still = _settle(method, ready, block, run, len(rows))
+            run, still = _settle(method, ready, block, run, len(rows), close)
             codes = jax.device_get(_published(method, ready, block, run))
             moving = np.asarray(still)[: len(rows)]
             for whole, part in zip(found, codes, strict=True):
@@ -123,9 +127,11 @@ def start(method: ModuleType, model: Any, size: int) -> Progress:
 
 
 @partial(jax.jit, static_argnames=("method",))
-def _settle(method: ModuleType, model: Any, block: Block, run: Progress, samples: jax.Array) -> tuple[Progress, jax.Array]:
+def _settle(
+    method: ModuleType, model: Any, block: Block, run: Progress, samples: jax.Array, close: jax.Array
+) -> tuple[Progress, jax.Array]:
     """Iterations until most samples have settled, and which have not."""
-    close = method.SETTLED * method.size_of_codes(model)
+    close = close * method.size_of_codes(model)
     real = jnp.arange(len(block.y)) < samples
 
     def go_on(now: tuple[Progress, jax.Array]) -> jax.Array:

@@ -23,7 +23,7 @@ from .model import Codes, CodingModel, Progress, Sites, Tilted, density_of, own_
 # Share of the new sites in an iteration; from iteration _PATIENT on it falls by a factor e every _PATIENT, until even cycles end.
 _STEP, _PATIENT, ITERATIONS = 0.6, 40, 160
 # A sample has settled when its codes change by less than this many standard deviations of the slab.
-SETTLED = 1e-5
+SETTLED = {"float64": 1e-5}
 # Precisions of sites, in units of the slab's: wider ones hardly tell less but let rounding errors grow (half of the samples of a hard case
 # then never settle), one as narrow as that leaves nothing open.
 _WIDEST_SITE, _NARROWEST_SITE = 0.3, 1e12

@@ -6,13 +6,13 @@ model and its sums (`Stream`), so a fit can go on with more samples at any time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from . import blocks
+from . import blocks, ep
 from .em import Learn, Sums, host_sums, improved, sums_of, widened
 from .model import CodingModel
 from .rounds import total
@@ -24,21 +24,27 @@ _STEPS = 12
 _FIRST_SHARE, _FIRST_STEPS, _FALL = 0.7, 4, 0.6
 # Minibatches before atoms and features may have densities and noise of their own.
 _COMMON_STEPS = 16
-# An atom is idle if fewer codes than this share of the mean use it; then it is replaced by what is left of a sample that is badly
-# explained, in every minibatch of this many, the first ones of a fit.
+# An atom is idle if it has fewer nonzero codes than this share of the mean; in the first minibatches of a fit it is then replaced by a
+# sample.
 _IDLE, _REVIVALS = 0.02, 24
 # Samples in a minibatch.
 BATCH = 4096
+# Minibatches between judgements, how many of these may bring nothing, and nats per entry that are something.
+_CHECK, _PATIENCE, _JUDGED_WELL = 6, 2, 1e-3
+# Codes have settled well enough to judge by when they change by this many standard deviations of the slab.
+_JUDGED_CLOSELY = 1e-2
 
 
 class Stream(NamedTuple):
-    """The model, sums of fading minibatches per unit of weight, how many there were, and the weight of all samples."""
+    """The model, sums of fading minibatches per unit of weight, how many there were, the weight of all samples, the evidence of
+    each minibatch, and that of samples which were held back."""
 
     model: CodingModel
     sums: Sums | None = None
     steps: int = 0
     weight: float = 0.0
     evidence: tuple[float, ...] = ()
+    judged: float = np.nan
 
 
 def absorbed(stream: Stream, data: np.ndarray, prior: ComponentPrior, learn: Learn, weight: np.ndarray | None = None) -> Stream:
@@ -66,7 +72,43 @@ def absorbed(stream: Stream, data: np.ndarray, prior: ComponentPrior, learn: Lea
     seen = stream.weight + float(new.weight)
     whole = Sums(*(value * seen for value in sums))
     model = improved(model, whole, prior, learn if stream.steps >= _COMMON_STEPS else learn.at_first)
+    if stream.steps < _REVIVALS and not prior.mean.any():
+        model = _revived(model, sums.nonzeros, data, stream.steps)
     return Stream(model, sums, stream.steps + 1, seen, (*stream.evidence, float(new.evidence / new.weight)))
+
+
+def learn_stream(
+    draw: Callable[[np.random.Generator], np.ndarray],
+    judge: np.ndarray,
+    first: CodingModel,
+    prior: ComponentPrior,
+    learn: Learn,
+    most: int,
+    seed: int = 0,
+) -> tuple[Stream, bool]:
+    """The best stream of up to `most` minibatches that `draw` returns, and whether it had settled.
+
+    Every few minibatches the samples of `judge`, which are not to be learned from, say by their evidence whether the model got better.
+    They are judged by expectation propagation, whatever the model is learned by. When it got no better twice, that is the end.
+    """
+    random = np.random.default_rng(seed)
+    stream = best = Stream(first)
+    least, highest, waited = _JUDGED_WELL * np.count_nonzero(~np.isnan(judge)) / len(judge), -np.inf, 0
+    while stream.steps < most and waited < _PATIENCE:
+        stream = absorbed(stream, draw(random), prior, learn)
+        if stream.steps % _CHECK == 0 or stream.steps == most:
+            value = judged(stream.model, judge)
+            waited = 0 if value > highest + least else waited + 1
+            if value > highest:
+                best, highest = stream, value
+    return best._replace(judged=highest), waited >= _PATIENCE
+
+
+def judged(model: CodingModel, samples: np.ndarray) -> float:
+    """Mean evidence of samples by expectation propagation, to some digits; what is not a number ranks last."""
+    with jax.enable_x64(True):
+        found = blocks.infer(ep, model, np.asarray(samples, dtype=np.float64), _JUDGED_CLOSELY)
+    return float(np.nan_to_num(np.mean(found.codes.evidence), nan=-np.inf))
 
 
 def finished(stream: Stream, prior: ComponentPrior) -> tuple[CodingModel, Usage]:
@@ -74,6 +116,20 @@ def finished(stream: Stream, prior: ComponentPrior) -> tuple[CodingModel, Usage]
     sums = Sums(*(value * stream.weight for value in stream.sums or ()))
     model = stream.model._replace(uncertainty=widened(stream.model.uncertainty, sums, prior))
     return model, Usage(sums.nonzeros, sums.total, sums.square)
+
+
+def _revived(model: CodingModel, nonzeros: np.ndarray, data: np.ndarray, seed: int) -> CodingModel:
+    """Atoms that next to no code uses, replaced by samples, large ones more often."""
+    idle = np.flatnonzero(nonzeros < _IDLE * nonzeros.mean())
+    power = np.nansum(np.square(data, dtype=np.float64), axis=1)
+    if idle.size == 0 or not power.sum() > 0:
+        return model
+    rows = np.random.default_rng(seed).choice(len(data), idle.size, p=power / power.sum())
+    new = np.nan_to_num(data[rows].astype(np.float64))
+    norms = np.linalg.norm(model.components, axis=1)
+    components = model.components.copy()
+    components[idle] = new / np.linalg.norm(new, axis=1, keepdims=True) * np.median(norms)
+    return model._replace(components=components)
 
 
 def _mixed(old: Sums | None, new: Sums, share: float, features: int) -> Sums:
