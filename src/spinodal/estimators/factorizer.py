@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Self
 
@@ -14,22 +15,29 @@ from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, check
 from ..inference.coding import (
+    LEAST_ROWS,
     Codes,
     Fitted,
     Given,
     Learned,
     Nominal,
+    begun,
     code_interval,
     code_std,
     fit_components,
+    fit_minibatches,
+    fitted_so_far,
+    is_lazy,
     published_codes,
     restored_std,
+    went_on,
 )
+from .coders import check_coder, sparse_codes
 from .storage import Storable
-from .validation import check_parameters, column_means, is_auto, options_of, warn_before
+from .validation import check_parameters, column_means, is_auto, is_fast, options_of, warn_before, weights_of
 
 _WHY = {
-    "max_iterations": "Not settled after max_iter={self.max_iter} iterations and refine_iter={self.refine_iter} rounds; raise them.",
+    "max_iterations": "Not settled after max_iter={self.max_iter} iterations, refine_iter={self.refine_iter} rounds: raise them.",
     "diverged": "The iterations diverged, and the best state is kept; the model does not suit the data.",
     "degenerate": "Components are copies or unused, or nothing was learned: try fewer components, more samples or n_init > 1.",
     "unconfirmed": "Other runs did not find all components again (see reproducibility_): try fewer components or more samples.",
@@ -41,8 +49,11 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
 
     components_: np.ndarray
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the components from data (samples x features); NaN is a missing entry.
+
+        Many samples are learned in minibatches. Memory maps, Zarr arrays and other tables outside memory are read in parts, and so is an
+        iterator of arrays, once.
 
         Examples:
             >>> import spinodal as sp
@@ -53,18 +64,80 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             ((4, 8), 'converged')
         """
         given = self._given()
+        self.__dict__.pop("_ongoing", None)
+        if isinstance(X, Iterator) or is_lazy(X):
+            return self._fit_outside_memory(X, given, sample_weight)
         X = self._validated(X, reset=True)
+        weight = weights_of(sample_weight, X)
         nominal = self._nominal(X)
         n_components = self._count(X, nominal)
         warn_before(self, X, n_components)
-        self.mean_ = column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
+        self.mean_ = column_means(X, weight) if self.center else np.zeros(X.shape[1], X.dtype)
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
         before = self._learned() if known else None
+        data = X - self.mean_ if self.center else X
         with _one_thread():
-            fitted = fit_components(X - self.mean_, given, nominal, options_of(self, n_components), before)
-        self._keep(fitted)
-        if not self.converged_ or (fitted.status == "unconfirmed" and self.n_init > 1):
-            warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
+            self._keep(fit_components(data, given, nominal, options_of(self, n_components, X.shape), before, weight))
+        return self._warned()
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from more samples, of which nothing is kept: memory does not grow, and time is linear in the samples.
+
+        The first call starts from its samples (or from a fitted model) and should have some thousands of them; each needs a minibatch's
+        worth, 4096, to be of full use. `mean_`, if `center`, is that of the first.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=400.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 1600 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, random_state=0)
+            >>> for part in range(4):
+            ...     model = model.partial_fit(data[400 * part : 400 * (part + 1)])
+            >>> model.components_.shape, model.n_iter_
+            ((4, 8), 4)
+        """
+        given = self._given()
+        again = getattr(self, "_ongoing", None)
+        X = self._validated(X, reset=not hasattr(self, "components_"))
+        if self._nominal(X) is not None:
+            raise InputError("partial_fit learns without nominal components: use DictionaryLearner, or fit.")
+        if again is None:
+            n_components = self._count(X, None)
+            known = hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
+            if not known:
+                self.mean_ = column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
+            options = options_of(self, n_components, X.shape)
+            again = begun((X - self.mean_).astype(np.float32), given, options, self._learned() if known else None)
+        with _one_thread():
+            self._ongoing = went_on(again, X - self.mean_, weights_of(sample_weight, X))
+            self._keep(fitted_so_far(self._ongoing, X.dtype))
+        return self
+
+    def _fit_outside_memory(self, source: Any, given: Given, sample_weight: Any) -> Self:
+        """A fit to data that are read in parts."""
+        if sample_weight is not None:
+            raise InputError("sample_weight goes with data in memory, or with partial_fit.")
+        if isinstance(source, Iterator):
+            for name in ("components_", "n_features_in_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
+            for part in source:
+                self.partial_fit(part)
+            if not hasattr(self, "components_"):
+                raise InputError("X must hold samples, but the iterator is empty.")
+            return self._warned()
+        if self._nominal(np.empty((0, source.shape[1]), source.dtype)) is not None:
+            raise InputError("Nominal components go with data in memory: give X as an array.")
+        first = self._validated(source[: 2 * LEAST_ROWS], reset=True)
+        self.mean_ = column_means(first) if self.center else np.zeros(first.shape[1], first.dtype)
+        n_components = self._count(first, None)
+        options = options_of(self, n_components, source.shape, minibatches=True)
+        with _one_thread():
+            self._keep(fit_minibatches(source, given, options, mean=self.mean_))
+        return self._warned()
+
+    def _warned(self) -> Self:
+        if not self.converged_ or (self.status_ == "unconfirmed" and self.n_init > 1):
+            warnings.warn(_WHY[self.status_].format(self=self), ConvergenceWarning, stacklevel=3)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -79,6 +152,29 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             (160, 4)
         """
         return self._infer(X, "mean")
+
+    def transform_sparse(self, X: Any, coder: str = "posterior", *, n_nonzero: int | None = None, penalty: float | None = None) -> Any:
+        """Sparse codes, as a scipy.sparse.csr_array: posterior means where a code is rather not zero, or those of another coder.
+
+        Args:
+            X: samples x features.
+            coder: "posterior"; "omp", orthogonal matching pursuit; "lars", least angles (l1). The last two are SPAMS's if it is
+                installed, else scikit-learn's, and need complete samples.
+            n_nonzero: the most nonzero codes of a sample for "omp"; until what is left is noise if None.
+            penalty: the l1 penalty of "lars", in the units of the data; as much as noise would pass in one of the components if None.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.transform_sparse(data).shape, model.transform_sparse(data, "omp", n_nonzero=2).nnz <= 320
+            ((160, 4), True)
+        """
+        check_is_fitted(self)
+        check_coder(coder, n_nonzero, penalty)
+        X = self._validated(X, reset=False)
+        return sparse_codes(self, X, coder, n_nonzero, penalty)
 
     def transform_std(self, X: Any) -> np.ndarray:
         """Posterior standard deviations of the codes.
@@ -213,8 +309,11 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         """The codes of the samples, and the samples as they were understood."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
+        fast = is_fast(self, X.shape, len(self.components_))
+        # Where speed was not asked for but is needed, single precision does: VAMP's own errors are larger.
+        kind = np.float32 if fast and is_auto(self.fast) else X.dtype
         with _one_thread():
-            return published_codes(self._learned(), X - self.mean_, own_density=self.own_density, fast=self.fast), X
+            return published_codes(self._learned(), (X - self.mean_).astype(kind), own_density=self.own_density, fast=fast), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")

@@ -17,7 +17,7 @@ from ..inference.solution import Status
 
 # The entry of the file that holds what is not an array: the layout, the class, and all that is a number or a word.
 _HEADER, _LAYOUT = "header", 2
-_NOT_SAVED = ("callback",)
+_NOT_SAVED = ("callback", "_ongoing")
 # scikit-learn keeps the choice of `set_output` here.
 _OUTPUT = "_sklearn_output_config"
 # Fitted attributes: arrays by their sides (k components, f features), numbers by what they lie strictly between, counts, and words.
@@ -36,7 +36,7 @@ _NUMBERS = {"noise_variance_": (-1 / _MOST, _MOST), "density_": (0.0, 1.0), "sla
 _COUNTS = ("n_iter_", "n_features_in_")
 _STATUSES = ("status_", "solver_status_")
 # Parameters that are true or false.
-_FLAGS = ("own_density", "center", "fast", "warm_start")
+_FLAGS = ("own_density", "center", "warm_start")
 _FITTED = {*_ARRAYS, *_NUMBERS, *_COUNTS, *_STATUSES, "converged_", "history_"}
 
 

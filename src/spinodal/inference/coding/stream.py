@@ -138,5 +138,5 @@ def _mixed(old: Sums | None, new: Sums, share: float, features: int) -> Sums:
     if old is None:
         return now
     if len(old.second) != len(now.second):  # samples with holes have a matrix for each feature
-        old, now = (each._replace(second=np.repeat(each.second, features, axis=0)) if len(each.second) == 1 else each for each in (old, now))
+        old, now = (each._replace(second=np.broadcast_to(each.second, (features, *each.second.shape[1:]))) for each in (old, now))
     return Sums(*((1 - share) * was + share * is_now for was, is_now in zip(old, now, strict=True)))
