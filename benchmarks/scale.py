@@ -36,7 +36,7 @@ def patches(count: int, features: int, seed: int = SEED) -> tuple[np.ndarray, np
     """Patches with noise, and without, means of the noisy ones taken off."""
     from sklearn.datasets import load_sample_image
 
-    picture = load_sample_image("china") @ np.array([0.299, 0.587, 0.114])
+    picture = load_sample_image("china.jpg") @ np.array([0.299, 0.587, 0.114])
     rng = np.random.default_rng(seed)
     side = int(np.sqrt(features))
     row, column = (rng.integers(0, size - side + 1, count) for size in picture.shape)

@@ -138,6 +138,8 @@ def _objection(model: Any, values: dict[str, Any]) -> str | None:
             return f"{name} is neither a number nor a word"
         elif name in _FLAGS and not isinstance(value, bool):
             return f"{name} is neither true nor false"
+        elif name == "fast" and not (isinstance(value, bool) or value == "auto"):
+            return "fast is neither true, false nor 'auto'"
     output = values.get(_OUTPUT, {})
     if not isinstance(output, dict) or not all(isinstance(value, str) for value in output.values()):
         return "the choice of set_output is not a word"

@@ -144,8 +144,15 @@ def best_start(task: Task) -> Start:
         return _by_trial(task)
     if options.max_iter > 0:
         return _by_message_passing(task, options.seed)
-    starts = [by_samples(task, options.seed + k) for k in range(options.n_init)]
-    return max(starts, key=lambda start: start.evidence)
+    if options.n_init == 1 or options.refine_iter == 0:
+        return by_samples(task, options.seed)
+    return max((_tried(task, by_samples(task, options.seed + k)) for k in range(options.n_init)), key=lambda start: start.evidence)
+
+
+def _tried(task: Task, start: Start) -> Start:
+    """A start after a few rounds, which tell more than what it began with."""
+    model = refine(task.data, start.model, task.prior, Learn(task.given.learn), _TRIED_ROUNDS, task.weight).model
+    return Start(None, model, _judged(model, task.data))
 
 
 def _by_trial(task: Task) -> Start:
@@ -156,9 +163,7 @@ def _by_trial(task: Task) -> Start:
         return _by_message_passing(task._replace(options=options._replace(max_iter=_LONG)), options.seed)
     if size > _SMALL:
         return best_start(task._replace(options=options._replace(max_iter=0)))
-    start = best_start(task._replace(options=options._replace(max_iter=0)))
-    rounds = refine(task.data, start.model, task.prior, Learn(task.given.learn), _TRIED_ROUNDS, task.weight)
-    plain = Start(None, rounds.model, _judged(rounds.model, task.data))
+    plain = max((_tried(task, by_samples(task, options.seed + k)) for k in range(options.n_init)), key=lambda start: start.evidence)
     found = _by_message_passing(task._replace(options=options._replace(max_iter=_TRIED)), options.seed)
     if found.evidence <= plain.evidence:
         return plain._replace(found=found.found)
