@@ -15,22 +15,17 @@ from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, check
 from ..inference.coding import (
-    LEAST_ROWS,
     Codes,
     Fitted,
     Given,
     Learned,
     Nominal,
-    begun,
     code_interval,
     code_std,
     fit_components,
-    fit_minibatches,
-    fitted_so_far,
     is_lazy,
     published_codes,
     restored_std,
-    went_on,
 )
 from .coders import check_coder, sparse_codes
 from .storage import Storable
@@ -52,8 +47,8 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the components from data (samples x features); NaN is a missing entry.
 
-        Many samples are learned in minibatches. Memory maps, Zarr arrays and other tables outside memory are read in parts, and so is an
-        iterator of arrays, once.
+        DictionaryLearner learns many samples in minibatches. It reads memory maps, Zarr arrays and other tables outside memory in parts,
+        and an iterator of arrays once.
 
         Examples:
             >>> import spinodal as sp
@@ -76,64 +71,12 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
         before = self._learned() if known else None
         data = X - self.mean_ if self.center else X
-        with _one_thread():
+        with one_thread():
             self._keep(fit_components(data, given, nominal, options_of(self, n_components, X.shape), before, weight))
         return self._warned()
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from more samples, of which nothing is kept: memory does not grow, and time is linear in the samples.
-
-        The first call starts from its samples (or from a fitted model) and should have some thousands of them; each needs a minibatch's
-        worth, 4096, to be of full use. `mean_`, if `center`, is that of the first.
-
-        Examples:
-            >>> import spinodal as sp
-            >>> problem = sp.Problem.sparse(alpha=2.0, pi=400.0, rho=0.3, noise_variance=1e-2)
-            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 1600 samples of 8 features, made of 4 atoms
-            >>> model = sp.DictionaryLearner(4, random_state=0)
-            >>> for part in range(4):
-            ...     model = model.partial_fit(data[400 * part : 400 * (part + 1)])
-            >>> model.components_.shape, model.n_iter_
-            ((4, 8), 4)
-        """
-        given = self._given()
-        again = getattr(self, "_ongoing", None)
-        X = self._validated(X, reset=not hasattr(self, "components_"))
-        if self._nominal(X) is not None:
-            raise InputError("partial_fit learns without nominal components: use DictionaryLearner, or fit.")
-        if again is None:
-            n_components = self._count(X, None)
-            known = hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
-            if not known:
-                self.mean_ = column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
-            options = options_of(self, n_components, X.shape)
-            again = begun((X - self.mean_).astype(np.float32), given, options, self._learned() if known else None)
-        with _one_thread():
-            self._ongoing = went_on(again, X - self.mean_, weights_of(sample_weight, X))
-            self._keep(fitted_so_far(self._ongoing, X.dtype))
-        return self
-
     def _fit_outside_memory(self, source: Any, given: Given, sample_weight: Any) -> Self:
-        """A fit to data that are read in parts."""
-        if sample_weight is not None:
-            raise InputError("sample_weight goes with data in memory, or with partial_fit.")
-        if isinstance(source, Iterator):
-            for name in ("components_", "n_features_in_", "feature_names_in_"):
-                self.__dict__.pop(name, None)
-            for part in source:
-                self.partial_fit(part)
-            if not hasattr(self, "components_"):
-                raise InputError("X must hold samples, but the iterator is empty.")
-            return self._warned()
-        if self._nominal(np.empty((0, source.shape[1]), source.dtype)) is not None:
-            raise InputError("Nominal components go with data in memory: give X as an array.")
-        first = self._validated(source[: 2 * LEAST_ROWS], reset=True)
-        self.mean_ = column_means(first) if self.center else np.zeros(first.shape[1], first.dtype)
-        n_components = self._count(first, None)
-        options = options_of(self, n_components, source.shape, minibatches=True)
-        with _one_thread():
-            self._keep(fit_minibatches(source, given, options, mean=self.mean_))
-        return self._warned()
+        raise InputError(f"X must be an array in memory: {type(self).__name__} does not read data in parts.")
 
     def _warned(self) -> Self:
         if not self.converged_ or (self.status_ == "unconfirmed" and self.n_init > 1):
@@ -312,7 +255,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         fast = is_fast(self, X.shape, len(self.components_))
         # Where speed was not asked for but is needed, single precision does: VAMP's own errors are larger.
         kind = np.float32 if fast and is_auto(self.fast) else X.dtype
-        with _one_thread():
+        with one_thread():
             return published_codes(self._learned(), (X - self.mean_).astype(kind), own_density=self.own_density, fast=fast), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
@@ -343,7 +286,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         return tags
 
 
-def _one_thread() -> Any:
+def one_thread() -> Any:
     """Many small matrices: several threads to each would mostly wait for each other. JAX has threads of its own."""
     return _threads().limit(limits=1, user_api="blas")
 

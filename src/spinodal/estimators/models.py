@@ -9,9 +9,10 @@ import numpy as np
 from ..errors import InputError, check_count, check_positive
 from ..inference.coding import Given, Nominal
 from .factorizer import Factorizer
+from .streaming import Streaming
 
 
-class DictionaryLearner(Factorizer):
+class DictionaryLearner(Streaming):
     """Bayesian dictionary learning: data = codes @ components_ + noise, nothing known of the components.
 
     Args:
@@ -72,7 +73,7 @@ class DictionaryLearner(Factorizer):
         n_init: int = 1,
         max_iter: int | str = "auto",
         tol: float = 3e-4,
-        refine_iter: int = 30,
+        refine_iter: int = 100,
         fast: bool | str = "auto",
         warm_start: bool = False,
         random_state: Any = None,
@@ -139,7 +140,7 @@ class BlindCalibration(Factorizer):
         n_init: int = 1,
         max_iter: int | str = "auto",
         tol: float = 3e-4,
-        refine_iter: int = 30,
+        refine_iter: int = 100,
         fast: bool | str = "auto",
         warm_start: bool = False,
         random_state: Any = None,

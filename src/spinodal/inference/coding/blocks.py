@@ -19,8 +19,8 @@ from . import ep, vamp
 from .inverse import LEAF
 from .model import Codes, CodingModel, Progress, Slab, least_noise
 
-# Blocks have powers of two of samples, at least this many and at most that many.
-_SMALLEST, _LARGEST = 32, 4096
+# Blocks have a power of four of samples, at least this many and at most that many: few sizes, so that little is compiled.
+_SMALLEST, _LARGEST = 64, 4096
 # A block is left when all but this share of its samples have settled.
 _SLOW = 0.15
 
@@ -63,9 +63,12 @@ def prepared(model: CodingModel, dtype: Any) -> CodingModel:
 
 
 def block_size(method: ModuleType, model: CodingModel, samples: int) -> int:
-    """Samples of a block: a power of two."""
+    """Samples of a block."""
     most = min(method.size_of_block(*np.shape(model.components)), _LARGEST)
-    return max(_SMALLEST, 1 << int(np.log2(min(most, 2 * max(samples, 1) - 1))))
+    size = _SMALLEST
+    while size < samples and 4 * size <= most:
+        size *= 4
+    return size
 
 
 def as_block(data: np.ndarray, size: int, weight: np.ndarray | None = None) -> Block:

@@ -18,7 +18,7 @@ from .stream import BATCH, Stream, absorbed, finished, learn_stream
 # More codes than this are not kept: their samples come in minibatches.
 _MANY = 2_000_000
 # Minibatches for every round that is allowed, samples by which they are judged, and nats per entry by which late evidences may differ.
-_BATCHES, _HELD_BACK, _ALIKE = 4, 256, 1e-2
+_BATCHES, _HELD_BACK, _ALIKE = 2, 256, 1e-2
 
 
 class Fitted(NamedTuple):

@@ -31,12 +31,14 @@ def inverse(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _eliminated(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Gauss and Jordan's elimination, in place, without exchanges: positive definite matrices need none."""
     size = matrix.shape[-1]
-    logs = jnp.zeros(matrix.shape[:-2], matrix.dtype)
-    for k in range(size):
-        pivot = jnp.maximum(matrix[..., k, k], jnp.finfo(matrix.dtype).tiny)[..., None]
-        logs = logs + jnp.log(pivot[..., 0])
-        row = (matrix[..., k, :] / pivot).at[..., k].set(1 / pivot[..., 0])
-        column = matrix[..., :, k].at[..., k].set(0)
-        matrix = matrix.at[..., :, k].set(0) - column[..., :, None] * row[..., None, :]
-        matrix = matrix.at[..., k, :].set(row)
-    return matrix, logs
+
+    def step(k: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        matrix, logs = now
+        on = jnp.arange(size) == k
+        row, column = (jax.lax.dynamic_index_in_dim(matrix, k, axis, keepdims=False) for axis in (-2, -1))
+        pivot = jnp.maximum(jax.lax.dynamic_index_in_dim(row, k, -1), jnp.finfo(matrix.dtype).tiny)
+        row = jnp.where(on, 1, row) / pivot
+        rest = jnp.where(on, 0, matrix) - jnp.where(on, 0, column)[..., :, None] * row[..., None, :]
+        return jnp.where(on[:, None], row[..., None, :], rest), logs + jnp.log(pivot[..., 0])
+
+    return jax.lax.fori_loop(0, size, step, (matrix, jnp.zeros(matrix.shape[:-2], matrix.dtype)))

@@ -235,12 +235,10 @@ def by_samples(task: Task, seed: int) -> Start:
 
 def _large_samples(filled: np.ndarray, weight: np.ndarray | None, count: int, random: np.random.Generator) -> np.ndarray:
     """Samples, large ones more often. Their order does not matter, and a sample of weight 2 is as good as two of them."""
-    order = np.lexsort(filled.T)
-    filled = filled[order]
-    power = np.sum(np.square(filled), axis=1) * (1.0 if weight is None else weight[order])
-    marks = (random.permutation(count) + random.random()) / count
-    rows = np.searchsorted(np.cumsum(power) / power.sum(), marks)
-    return filled[np.minimum(rows, len(filled) - 1)]
+    rows, which = np.unique(filled, axis=0, return_inverse=True)
+    power = np.sum(np.square(rows), axis=1) * np.bincount(which.ravel(), weights=weight, minlength=len(rows))
+    chosen = random.choice(len(rows), min(count, int(np.count_nonzero(power))), replace=False, p=power / power.sum())
+    return np.resize(rows[chosen], (count, filled.shape[1]))
 
 
 def _outside(task: Task, mean: np.ndarray, variance: np.ndarray, slab: Slab, noise_variance: float) -> CodingModel:
