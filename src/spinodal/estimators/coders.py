@@ -37,7 +37,7 @@ def sparse_codes(model: Any, X: np.ndarray, coder: str, n_nonzero: int | None, p
 
 
 def _posterior(model: Any, X: np.ndarray, n_nonzero: int | None, penalty: float | None) -> Any:
-    codes, X = model._codes(X)
+    codes, X = model._codes(X, "mean", "probability")
     return sparse.csr_array(np.where(codes.probability > 0.5, codes.mean, 0).astype(X.dtype))
 
 

@@ -245,18 +245,24 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         return Learned(*(getattr(self, f"{name}_") for name in Learned._fields))
 
     def _infer(self, X: Any, what: str) -> np.ndarray:
-        codes, X = self._codes(X)
-        return getattr(codes, what).astype(X.dtype)
+        codes, X = self._codes(X, what)
+        return getattr(codes, what).astype(X.dtype, copy=False)
 
-    def _codes(self, X: Any) -> tuple[Codes, np.ndarray]:
-        """The codes of the samples, and the samples as they were understood."""
+    def _codes(self, X: Any, *only: str) -> tuple[Codes, np.ndarray]:
+        """The codes of the samples, or only some fields of them, and the samples as they were understood."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         fast = is_fast(self, X.shape, len(self.components_))
         # Where speed was not asked for but is needed, single precision does: VAMP's own errors are larger.
         kind = np.float32 if fast and is_auto(self.fast) else X.dtype
         with one_thread():
-            return published_codes(self._learned(), (X - self.mean_).astype(kind), own_density=self.own_density, fast=fast), X
+            return published_codes(
+                self._learned(),
+                (X - self.mean_ if self.mean_.any() else X).astype(kind, copy=False),
+                own_density=self.own_density,
+                fast=fast,
+                only=only,
+            ), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")

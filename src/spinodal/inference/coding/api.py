@@ -9,28 +9,34 @@ from . import blocks, ep, vamp
 from .model import Codes, CodingModel
 
 
-def infer_codes(model: CodingModel, data: np.ndarray) -> Codes:
+def infer_codes(model: CodingModel, data: np.ndarray, only: tuple[str, ...] = ()) -> Codes:
     """The codes of the samples (rows) of `data`, NaN where it was not observed, in the precision of `data`.
 
-    Expectation propagation finds them; if the model is `fast`, VAMP finds those of the complete samples.
+    Expectation propagation finds them; if the model is `fast`, VAMP finds those of the complete samples. If fields of `Codes` are named,
+    the others are None.
     """
-    return settled_codes(model, data).codes
+    return settled_codes(model, data, only).codes
 
 
-def settled_codes(model: CodingModel, data: np.ndarray) -> blocks.Found:
+def settled_codes(model: CodingModel, data: np.ndarray, only: tuple[str, ...] = ()) -> blocks.Found:
     """The codes, and which of the samples had settled when their time was up."""
     data = np.asarray(data, dtype=np.float32 if np.asarray(data).dtype == np.float32 else np.float64)
     complete = ~np.isnan(data).any(axis=1) & model.fast
     with jax.enable_x64(True):
         if not complete.any():
-            return blocks.infer(ep, model, data)
+            return blocks.infer(ep, model, data, only=only)
         if complete.all():
-            return blocks.infer(vamp, model, data)
-        parts = ((complete, blocks.infer(vamp, model, data[complete])), (~complete, blocks.infer(ep, model, data[~complete])))
-    whole = Codes(*(np.empty((len(data), *values.shape[1:]), data.dtype) for values in parts[0][1].codes))
-    settled = np.empty(len(data), bool)
+            return blocks.infer(vamp, model, data, only=only)
+        parts = (
+            (complete, blocks.infer(vamp, model, data[complete], only=only)),
+            (~complete, blocks.infer(ep, model, data[~complete], only=only)),
+        )
+    fields, settled = {}, np.empty(len(data), bool)
+    for name, values in parts[0][1].codes._asdict().items():
+        fields[name] = None if values is None else np.empty((len(data), *values.shape[1:]), data.dtype)
     for rows, part in parts:
         settled[rows] = part.settled
-        for all_rows, values in zip(whole, part.codes, strict=True):
-            all_rows[rows] = values
-    return blocks.Found(whole, settled)
+        for name, values in part.codes._asdict().items():
+            if values is not None:
+                fields[name][rows] = values
+    return blocks.Found(Codes(**fields), settled)

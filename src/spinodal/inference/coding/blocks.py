@@ -80,18 +80,20 @@ def as_block(data: np.ndarray, size: int, weight: np.ndarray | None = None) -> B
     return Block(jnp.asarray(filled), jnp.asarray(np.pad(known, more).astype(data.dtype)), jnp.asarray(weights))
 
 
-def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float | None = None) -> Found:
+def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float | None = None, only: tuple[str, ...] = ()) -> Found:
     """Codes of the samples (rows), NaN where missing, until they have settled or their time is up. `model` is not prepared yet.
 
     They have settled when they change by less than `close` standard deviations of the slab; the method knows a number by itself.
+    If fields of the codes are named, only these are found; the others are None.
     """
     atoms, features = model.components.shape
     data = np.asarray(data, dtype=method.PRECISION or data.dtype)
     ready = method.ready(prepared(model, data.dtype))
     size = block_size(method, model, len(data))
     close = method.SETTLED[data.dtype.name] if close is None else close
-    shapes = [(atoms,)] * 5 + [(), (features,)]
-    found = Codes(*(np.empty((len(data), *shape), data.dtype) for shape in shapes))
+    shapes = dict(zip(Codes._fields, [(atoms,)] * 5 + [(), (features,)], strict=True))
+    fields = only or Codes._fields
+    found = {name: np.empty((len(data), *shapes[name]), data.dtype) for name in fields}
     settled = np.zeros(len(data), bool)
     work: Iterator[tuple[np.ndarray, Progress | None]] = (
         (np.arange(first, min(first + size, len(data))), None) for first in range(0, len(data), size)
@@ -102,16 +104,16 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
             block = as_block(data[rows], size)
             run = start(method, ready, size) if run is None else run
             run, still = _settle(method, ready, block, run, len(rows), close)
-            codes = jax.device_get(_published(method, ready, block, run))
+            codes = jax.device_get(_published(method, ready, block, run, fields))
             moving = np.asarray(still)[: len(rows)]
-            for whole, part in zip(found, codes, strict=True):
+            for whole, part in zip(found.values(), codes, strict=True):
                 whole[rows] = part[: len(rows), : whole.shape[1]] if whole.ndim == 2 else part[: len(rows)]
             settled[rows] = ~moving
             on = moving & (np.asarray(run.age)[: len(rows), 0] < method.ITERATIONS)
             if on.any():
                 late.append((rows[on], jax.tree.map(lambda values: np.asarray(values)[: len(rows)][on], run)))  # noqa: B023 used at once
         if not late:
-            return Found(found, settled)
+            return Found(Codes(**dict.fromkeys(Codes._fields) | found), settled)
         rows = np.concatenate([each for each, _ in late])
         runs = jax.tree.map(lambda *values: np.concatenate(values), *(run for _, run in late))
         work = ((rows[first : first + size], _filled(runs, first, size)) for first in range(0, len(rows), size))
@@ -149,6 +151,8 @@ def _settle(
     return jax.lax.while_loop(go_on, step, step((run, real)))
 
 
-_published = partial(jax.jit, static_argnames=("method",))(
-    lambda method, model, block, run: method.published(model, block.y, block.seen, run)
-)
+@partial(jax.jit, static_argnames=("method", "fields"))
+def _published(method: ModuleType, model: Any, block: Block, run: Progress, fields: tuple[str, ...]) -> tuple[jax.Array, ...]:
+    """What is known of the codes, as far as it is wanted."""
+    codes = method.published(model, block.y, block.seen, run)
+    return tuple(getattr(codes, name) for name in fields)

@@ -53,15 +53,15 @@ def coding_model(learned: Learned, *, own_density: bool = False, fast: bool = Fa
     return CodingModel(components, variance, slab, learned.feature_noise.astype(np.float64), density_weight(own_density), fast)
 
 
-def published_codes(learned: Learned, data: np.ndarray, *, own_density: bool = False, fast: bool = False) -> Codes:
-    """The codes of the samples (rows) of `data`, in the scales of the published components."""
-    found = infer_codes(coding_model(learned, own_density=own_density, fast=fast), data)
-    size = learned.scales.astype(np.float64)
+def published_codes(
+    learned: Learned, data: np.ndarray, *, own_density: bool = False, fast: bool = False, only: tuple[str, ...] = ()
+) -> Codes:
+    """The codes of the samples (rows) of `data`, in the scales of the published components; only some fields if they are named."""
+    found = infer_codes(coding_model(learned, own_density=own_density, fast=fast), data, only)
+    size = learned.scales.astype(data.dtype)
+    powers = {"mean": size, "variance": size**2, "slab_mean": size, "slab_variance": size**2}
     return found._replace(
-        mean=found.mean * size,
-        variance=found.variance * size**2,
-        slab_mean=found.slab_mean * size,
-        slab_variance=found.slab_variance * size**2,
+        **{name: values * powers[name] for name, values in found._asdict().items() if name in powers and values is not None}
     )
 
 

@@ -107,7 +107,7 @@ def learn_stream(
 def judged(model: CodingModel, samples: np.ndarray) -> float:
     """Mean evidence of samples by expectation propagation, to some digits; what is not a number ranks last."""
     with jax.enable_x64(True):
-        found = blocks.infer(ep, model, np.asarray(samples, dtype=np.float64), _JUDGED_CLOSELY)
+        found = blocks.infer(ep, model, np.asarray(samples, dtype=np.float64), _JUDGED_CLOSELY, ("evidence",))
     return float(np.nan_to_num(np.mean(found.codes.evidence), nan=-np.inf))
 
 
