@@ -35,14 +35,14 @@ def test_parts_of_the_data_are_as_good_as_all_of_them(tmp_path: Path) -> None:
     step = sp.DictionaryLearner(ATOMS, random_state=0)
     for part in parts:
         step.partial_fit(part)
-    assert found(step, atoms) >= ATOMS - 1
+    assert found(step, atoms) >= ATOMS - 2  # from samples, without message passing
     assert step.noise_variance_ == pytest.approx(0.05**2, rel=0.5)
     whole = sp.DictionaryLearner(ATOMS, random_state=0).fit(iter(parts))
     np.testing.assert_array_equal(whole.components_, step.components_)
     table = np.memmap(tmp_path / "data.f32", np.float32, "w+", shape=data.shape)
     table[:] = data
     outside = sp.DictionaryLearner(ATOMS, random_state=0).fit(table)
-    assert found(outside, atoms) >= ATOMS - 1
+    assert found(outside, atoms) >= ATOMS - 2
     assert outside.components_.dtype == np.float32
 
 

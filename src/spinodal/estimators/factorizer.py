@@ -255,14 +255,9 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         fast = is_fast(self, X.shape, len(self.components_))
         # Where speed was not asked for but is needed, single precision does: VAMP's own errors are larger.
         kind = np.float32 if fast and is_auto(self.fast) else X.dtype
+        data = (X - self.mean_ if self.mean_.any() else X).astype(kind, copy=False)
         with one_thread():
-            return published_codes(
-                self._learned(),
-                (X - self.mean_ if self.mean_.any() else X).astype(kind, copy=False),
-                own_density=self.own_density,
-                fast=fast,
-                only=only,
-            ), X
+            return published_codes(self._learned(), data, own_density=self.own_density, fast=fast, only=only), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")

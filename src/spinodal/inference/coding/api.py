@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -27,11 +29,9 @@ def settled_codes(model: CodingModel, data: np.ndarray, only: tuple[str, ...] = 
             return blocks.infer(ep, model, data, only=only)
         if complete.all():
             return blocks.infer(vamp, model, data, only=only)
-        parts = (
-            (complete, blocks.infer(vamp, model, data[complete], only=only)),
-            (~complete, blocks.infer(ep, model, data[~complete], only=only)),
-        )
-    fields, settled = {}, np.empty(len(data), bool)
+        parts = [(rows, blocks.infer(method, model, data[rows], only=only)) for rows, method in ((complete, vamp), (~complete, ep))]
+    fields: dict[str, Any] = {}
+    settled = np.empty(len(data), bool)
     for name, values in parts[0][1].codes._asdict().items():
         fields[name] = None if values is None else np.empty((len(data), *values.shape[1:]), data.dtype)
     for rows, part in parts:

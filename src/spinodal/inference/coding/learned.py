@@ -60,9 +60,8 @@ def published_codes(
     found = infer_codes(coding_model(learned, own_density=own_density, fast=fast), data, only)
     size = learned.scales.astype(data.dtype)
     powers = {"mean": size, "variance": size**2, "slab_mean": size, "slab_variance": size**2}
-    return found._replace(
-        **{name: values * powers[name] for name, values in found._asdict().items() if name in powers and values is not None}
-    )
+    wanted = {name: getattr(found, name) for name in powers}
+    return found._replace(**{name: values * powers[name] for name, values in wanted.items() if values is not None})
 
 
 def code_std(learned: Learned, codes: Codes) -> np.ndarray:
