@@ -149,7 +149,6 @@ def main(arguments: Sequence[str] = ()) -> None:
         return
     wanted = [(name, int(count)) for count in filter(None, options.samples.split(",")) for name in filter(None, options.cases.split(";"))]
     wanted += [("stream", int(count)) for count in filter(None, options.stream.split(","))]
-    rows = list(csv.DictReader(TABLE.open())) if TABLE.exists() else []
     for name, count in wanted:
         if "spams" in name and find_spec("spams") is None:
             print("SPAMS is not installed and is left out: pip install 'spinodal[bench]'")
@@ -162,6 +161,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         row = json.loads(found.stdout.strip().splitlines()[-1])
         print(", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         key = ("case", "machine", "samples", "features")
+        rows = list(csv.DictReader(TABLE.open())) if TABLE.exists() else []
         rows = [old for old in rows if any(str(old[name]) != str(row[name]) for name in key)] + [row]
         with TABLE.open("w", newline="") as file:
             writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
