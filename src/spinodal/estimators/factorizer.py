@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, check
+from ..inference.checks import is_centered
 from ..inference.coding import (
     Codes,
     Fitted,
@@ -28,8 +29,9 @@ from ..inference.coding import (
     restored_std,
 )
 from .coders import check_coder, sparse_codes
+from .sanity import means_to_take, without_masked
 from .storage import Storable
-from .validation import check_parameters, column_means, is_auto, is_fast, options_of, warn_before, weights_of
+from .validation import check_parameters, is_auto, is_fast, options_of, warn_before, weights_of
 
 _WHY = {
     "max_iterations": "Not settled after max_iter={self.max_iter} iterations, refine_iter={self.refine_iter} rounds: raise them.",
@@ -67,10 +69,10 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         nominal = self._nominal(X)
         n_components = self._count(X, nominal)
         warn_before(self, X, n_components)
-        self.mean_ = column_means(X, weight) if self.center else np.zeros(X.shape[1], X.dtype)
+        self.mean_ = means_to_take(is_centered(self.center), X, n_components, self.slab_mean, weight)
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
         before = self._learned() if known else None
-        data = X - self.mean_ if self.center else X
+        data = X - self.mean_ if self.mean_.any() else X
         with one_thread():
             self._keep(fit_components(data, given, nominal, options_of(self, n_components, X.shape), before, weight))
         return self._warned()
@@ -260,7 +262,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             return published_codes(self._learned(), data, own_density=self.own_density, fast=fast, only=only), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        return validate_data(self, without_masked(X), reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
 
     def _given(self) -> Given:
         """The parameters that the user gives or leaves to be learned, checked."""

@@ -8,9 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import InputError
+from ..inference.checks import is_centered
 from ..inference.coding import LEAST_ROWS, Given, Ongoing, begun, fit_minibatches, fitted_so_far, went_on
 from .factorizer import Factorizer, one_thread
-from .validation import column_means, options_of, weights_of
+from .sanity import means_to_take
+from .validation import options_of, weights_of
 
 
 class Streaming(Factorizer):
@@ -22,7 +24,7 @@ class Streaming(Factorizer):
         """Learn from more samples, of which nothing is kept: memory does not grow, and time is linear in the samples.
 
         The first call starts from its samples (or from a fitted model) and should have some thousands of them; each needs a minibatch's
-        worth, 4096, to be of full use. `mean_`, if `center`, is that of the first.
+        worth, 4096, to be of full use. `mean_`, if it is taken off, is that of the first.
 
         Examples:
             >>> import spinodal as sp
@@ -41,7 +43,7 @@ class Streaming(Factorizer):
             n_components = self._count(X, None)
             known = hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
             if not known:
-                self.mean_ = column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
+                self.mean_ = means_to_take(is_centered(self.center), X, n_components, self.slab_mean)
             options = options_of(self, n_components, X.shape)
             again = begun((X - self.mean_).astype(np.float32), given, options, self._learned() if known else None)
         with one_thread():
@@ -62,8 +64,8 @@ class Streaming(Factorizer):
                 raise InputError("X must hold samples, but the iterator is empty.")
             return self._warned()
         first = self._validated(source[: 2 * LEAST_ROWS], reset=True)
-        self.mean_ = column_means(first) if self.center else np.zeros(first.shape[1], first.dtype)
         n_components = self._count(first, None)
+        self.mean_ = means_to_take(is_centered(self.center), first, n_components, self.slab_mean)
         options = options_of(self, n_components, source.shape, minibatches=True)
         with one_thread():
             self._keep(fit_minibatches(source, given, options, mean=self.mean_))
