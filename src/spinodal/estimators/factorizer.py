@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from typing import Any, Self
 
@@ -24,7 +23,6 @@ from ..inference.coding import (
     code_interval,
     code_std,
     fit_components,
-    is_lazy,
     published_codes,
     restored_std,
 )
@@ -62,7 +60,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         """
         given = self._given()
         self.__dict__.pop("_ongoing", None)
-        if isinstance(X, Iterator) or is_lazy(X):
+        if self._reads_parts(X):
             return self._fit_outside_memory(X, given, sample_weight)
         X = self._validated(X, reset=True)
         weight = weights_of(sample_weight, X)
@@ -77,8 +75,12 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             self._keep(fit_components(data, given, nominal, options_of(self, n_components, X.shape), before, weight))
         return self._warned()
 
+    def _reads_parts(self, X: Any) -> bool:
+        """Whether the data are outside memory, and the estimator can learn from parts of them."""
+        return False
+
     def _fit_outside_memory(self, source: Any, given: Given, sample_weight: Any) -> Self:
-        raise InputError(f"X must be an array in memory: {type(self).__name__} does not read data in parts.")
+        raise NotImplementedError
 
     def _warned(self) -> Self:
         if not self.converged_ or (self.status_ == "unconfirmed" and self.n_init > 1):

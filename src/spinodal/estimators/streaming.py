@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..inference.checks import is_centered
-from ..inference.coding import LEAST_ROWS, Given, Ongoing, begun, fit_minibatches, fitted_so_far, went_on
+from ..inference.coding import LEAST_ROWS, Given, Ongoing, begun, fit_minibatches, fitted_so_far, is_lazy, went_on
 from .factorizer import Factorizer, one_thread
 from .sanity import means_to_take
 from .validation import options_of, weights_of
@@ -50,6 +50,9 @@ class Streaming(Factorizer):
             self._ongoing = went_on(again, X - self.mean_, weights_of(sample_weight, X))
             self._keep(fitted_so_far(self._ongoing, X.dtype))
         return self
+
+    def _reads_parts(self, X: Any) -> bool:
+        return isinstance(X, Iterator) or is_lazy(X)
 
     def _fit_outside_memory(self, source: Any, given: Given, sample_weight: Any) -> Self:
         """A fit to data that are read in parts."""
