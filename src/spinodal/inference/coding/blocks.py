@@ -144,9 +144,11 @@ def _settle(
         return (jnp.sum(moving) > _SLOW * samples) & (jnp.max(jnp.where(real, run.age[:, 0], 0)) < method.ITERATIONS)
 
     def step(now: tuple[Progress, jax.Array]) -> tuple[Progress, jax.Array]:
-        old = now[0]
+        # A sample that has settled stays where it is, so that its codes do not depend on the samples beside it.
+        old, moving = now
         new = method.advance(model, block.y, block.seen, old)[0]
-        return new, real & (jnp.abs(new.mean - old.mean) > close).any(axis=1)
+        kept = jax.tree.map(lambda to, was: jnp.where(moving[:, None], to, was), new, old)
+        return kept, moving & (jnp.abs(new.mean - old.mean) > close).any(axis=1)
 
     return jax.lax.while_loop(go_on, step, step((run, real)))
 
