@@ -18,7 +18,7 @@ def command(state: State) -> str:
     return "\n".join(
         [
             f"spinodal theory {problem}",
-            *([f"spinodal diagram --alpha {alpha} --eta {eta} {noise} --rho 0.02:0.98:33 --out out"] if state.is_gaussian else []),
+            f"spinodal diagram --alpha {alpha} --eta {eta} {noise} --rho 0.02:0.98:33 --out out",
             f"spinodal sample --n {state.n} {problem} --seed {state.seed} --out instance.npz",
             f"spinodal solve instance.npz {told}--max-iter {MOST_ITERATIONS} --seed {state.seed} --out solution.npz",
         ]

@@ -370,7 +370,7 @@
         if (live.refused) return [live.refused, true, false];
         const count = live.iterations.length;
         const last = count ? " Iteration " + live.iterations[count - 1] + ": E = " + short(live.mse_X[count - 1]) + ", D = " + short(live.mse_F[count - 1]) + "." : "";
-        const words = { compiling: "Compiling for this size…", running: "Running.", cancelled: "Cancelled.", converged: "Converged.", max_iterations: "Out of iterations.", diverged: "Diverged.", degenerate: "Settled, but atoms are missing or copied." };
+        const words = { compiling: "Compiling for this size…", running: "Running.", cancelled: "Cancelled.", converged: "Converged.", max_iterations: "Out of iterations.", diverged: "Diverged.", degenerate: "Settled, but atoms are missing or copied.", unconfirmed: "Settled, but other runs do not confirm it.", misfit: "Settled, but the data do not follow the model." };
         const other = matches(live, state) ? "" : " (of other settings)";
         return [(words[live.status] || live.status) + other + last, live.done, !live.done];
       },
