@@ -18,7 +18,7 @@ from .stream import BATCH, Stream, absorbed, finished, learn_stream
 # More codes than this are not kept: their samples come in minibatches.
 _MANY = 2_000_000
 # Minibatches for every round that is allowed, samples by which they are judged, and nats per entry by which late evidences may differ.
-_BATCHES, _HELD_BACK, _ALIKE = 2, 256, 1e-2
+_BATCHES, _JUDGES, _ALIKE = 2, 256, 1e-2
 
 
 class Fitted(NamedTuple):
@@ -81,7 +81,7 @@ def wants_minibatches(data: Any, options: Options) -> bool:
 
 def fit_minibatches(source: Any, given: Given, options: Options, before: Learned | None = None, mean: np.ndarray | None = None) -> Fitted:
     """Learn from minibatches of anything with rows, in memory or not; `mean` is taken off first. Codes are found by VAMP, in single
-    precision, and samples that are held back judge them by expectation propagation."""
+    precision, and some samples, which may be among those learned from, judge them by expectation propagation."""
     random = np.random.default_rng(options.seed)
     off = 0.0 if mean is None else mean
 
@@ -95,7 +95,7 @@ def fit_minibatches(source: Any, given: Given, options: Options, before: Learned
     batches = -(-source.shape[0] // BATCH)
     most = max(_BATCHES * options.refine_iter, batches)
     learn = Learn(given.learn, None, None)
-    stream, settled = learn_stream(draw, draw(random, _HELD_BACK), start.stream.model, start.task.prior, learn, most, options.seed)
+    stream, settled = learn_stream(draw, draw(random, _JUDGES), start.stream.model, start.task.prior, learn, most, options.seed)
     return fitted_so_far(Ongoing(start.task, stream), source.dtype, "converged" if settled else "max_iterations")
 
 

@@ -37,7 +37,7 @@ _JUDGED_CLOSELY = 1e-2
 
 class Stream(NamedTuple):
     """The model, sums of fading minibatches per unit of weight, how many there were, the weight of all samples, the evidence of
-    each minibatch, and that of samples which were held back."""
+    each minibatch, and that of the samples that judge."""
 
     model: CodingModel
     sums: Sums | None = None
@@ -88,7 +88,7 @@ def learn_stream(
 ) -> tuple[Stream, bool]:
     """The best stream of up to `most` minibatches that `draw` returns, and whether it had settled.
 
-    Every few minibatches the samples of `judge`, which are not to be learned from, say by their evidence whether the model got better.
+    Every few minibatches the samples of `judge`, always the same, say by their evidence whether the model got better.
     They are judged by expectation propagation, whatever the model is learned by. When it got no better twice, that is the end.
     """
     random = np.random.default_rng(seed)
