@@ -174,6 +174,25 @@ def load(rows: list[Row]) -> str:
     return pivot(long, ("after",), "what", lambda cell: cell[0]["value"], "after", "{}")
 
 
+def scale(rows: list[Row]) -> str:
+    """Seconds, memory and what is left of the noise, for every case."""
+    names = {"wall": "s", "cpu": "CPU s", "peak_mb": "peak, MB", "patch_psnr": "PSNR of patches, dB", "status": "status"}
+    words = {
+        "fit": "fit",
+        "transform": "codes",
+        "stream": "fit, streamed",
+        "spams": "SPAMS's fit",
+        "spams omp": "SPAMS's OMP",
+        "sklearn omp": "scikit-learn's OMP",
+    }
+    long = [
+        {"what": words[row["case"]], "samples": f"{int(row['samples']):,}", "machine": row["machine"], "name": name, "value": row[key]}
+        for row in rows
+        for key, name in names.items()
+    ]
+    return pivot(long, ("what", "samples", "machine"), "name", lambda cell: cell[0]["value"], "what, samples, machine", "{}")
+
+
 TABLES: dict[str, Callable[[list[Row]], str]] = {
     "noise": noise,
     "noise_auto": noise_learned,
@@ -187,4 +206,5 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "channel_cost": channel_cost,
     "pictures": pictures,
     "load": load,
+    "scale": scale,
 }

@@ -7,10 +7,11 @@ import pytest
 from exact_codes import drawn
 
 from spinodal.inference.coding import cost, infer_codes
-from spinodal.inference.coding.em import refine
+from spinodal.inference.coding.em import Learn
+from spinodal.inference.coding.rounds import refine
 from spinodal.inference.coding.scales import ComponentPrior
 
-LEARNED = ("density", "noise_variance", "slab_variance")
+LEARNED = Learn(("density", "noise_variance", "slab_variance"))
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -40,7 +41,7 @@ def test_without_rounds_nothing_changes() -> None:
 def test_what_is_not_to_be_learned_stays() -> None:
     model, _, y = drawn(6, 12, 50, 0.1)
     prior = ComponentPrior(np.zeros_like(model.components), np.ones_like(model.components))
-    refined = refine(y, model, prior, (), 3).model
+    refined = refine(y, model, prior, Learn(()), 3).model
     assert (refined.slab, refined.noise_variance) == (model.slab, model.noise_variance)
 
 

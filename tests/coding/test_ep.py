@@ -15,8 +15,8 @@ from spinodal.inference.coding.model import tilted
 def test_the_prior_is_gauss_bernoulli() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.exponential(5, 50), 4 * rng.normal(size=50)
-    mine = tilted(SLAB, a, b)
     with jax.enable_x64(True):
+        mine = tilted(SLAB, a, b)
         prior = sp.GaussBernoulli(SLAB.density, SLAB.mean, SLAB.variance)
         mean, variance = prior.posterior(a, b)
         np.testing.assert_allclose(mine.log_integral, prior.log_partition(a, b), rtol=1e-10, atol=1e-10)

@@ -26,12 +26,13 @@ from ..inference.coding import (
     published_codes,
     restored_std,
 )
+from .coders import check_coder, sparse_codes
 from .sanity import means_to_take, without_masked
 from .storage import Storable
-from .validation import check_parameters, is_auto, options_of, warn_before
+from .validation import check_parameters, is_auto, is_fast, options_of, warn_before, weights_of
 
 _WHY = {
-    "max_iterations": "Not settled after max_iter={self.max_iter} iterations and refine_iter={self.refine_iter} rounds; raise them.",
+    "max_iterations": "Not settled after max_iter={self.max_iter} iterations, refine_iter={self.refine_iter} rounds: raise them.",
     "diverged": "The iterations diverged, and the best state is kept; the model does not suit the data.",
     "degenerate": "Components are copies or unused, or nothing was learned: try fewer components, more samples or n_init > 1.",
     "unconfirmed": "Other runs did not find all components again (see reproducibility_): try fewer components or more samples.",
@@ -43,8 +44,11 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
 
     components_: np.ndarray
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the components from data (samples x features); NaN is a missing entry.
+
+        DictionaryLearner learns many samples in minibatches. It reads memory maps, Zarr arrays and other tables outside memory in parts,
+        and an iterator of arrays once.
 
         Examples:
             >>> import spinodal as sp
@@ -55,18 +59,32 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             ((4, 8), 'converged')
         """
         given = self._given()
+        self.__dict__.pop("_ongoing", None)
+        if self._reads_parts(X):
+            return self._fit_outside_memory(X, given, sample_weight)
         X = self._validated(X, reset=True)
+        weight = weights_of(sample_weight, X)
         nominal = self._nominal(X)
         n_components = self._count(X, nominal)
         warn_before(self, X, n_components)
-        self.mean_ = means_to_take(is_centered(self.center), X, n_components, self.slab_mean)
+        self.mean_ = means_to_take(is_centered(self.center), X, n_components, self.slab_mean, weight)
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
         before = self._learned() if known else None
-        with _one_thread():
-            fitted = fit_components(X - self.mean_, given, nominal, options_of(self, n_components), before)
-        self._keep(fitted)
-        if not self.converged_ or (fitted.status == "unconfirmed" and self.n_init > 1):
-            warnings.warn(_WHY[fitted.status].format(self=self), ConvergenceWarning, stacklevel=2)
+        data = X - self.mean_ if self.mean_.any() else X
+        with one_thread():
+            self._keep(fit_components(data, given, nominal, options_of(self, n_components, X.shape), before, weight))
+        return self._warned()
+
+    def _reads_parts(self, X: Any) -> bool:
+        """Whether the data are outside memory, and the estimator can learn from parts of them."""
+        return False
+
+    def _fit_outside_memory(self, source: Any, given: Given, sample_weight: Any) -> Self:
+        raise NotImplementedError
+
+    def _warned(self) -> Self:
+        if not self.converged_ or (self.status_ == "unconfirmed" and self.n_init > 1):
+            warnings.warn(_WHY[self.status_].format(self=self), ConvergenceWarning, stacklevel=3)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -81,6 +99,29 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             (160, 4)
         """
         return self._infer(X, "mean")
+
+    def transform_sparse(self, X: Any, coder: str = "posterior", *, n_nonzero: int | None = None, penalty: float | None = None) -> Any:
+        """Sparse codes, as a scipy.sparse.csr_array: posterior means where a code is rather not zero, or those of another coder.
+
+        Args:
+            X: samples x features.
+            coder: "posterior"; "omp", orthogonal matching pursuit; "lars", least angles (l1). The last two are SPAMS's if it is
+                installed, else scikit-learn's, and need complete samples.
+            n_nonzero: the most nonzero codes of a sample for "omp"; until what is left is noise if None.
+            penalty: the l1 penalty of "lars", in the units of the data; as much as noise would pass in one of the components if None.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> problem = sp.Problem.sparse(alpha=2.0, pi=40.0, rho=0.3, noise_variance=1e-2)
+            >>> data = sp.sample(problem, 4, seed=1).observed.Y.T  # 160 samples of 8 features, made of 4 atoms
+            >>> model = sp.DictionaryLearner(4, max_iter=0, random_state=0).fit(data)
+            >>> model.transform_sparse(data).shape, model.transform_sparse(data, "omp", n_nonzero=2).nnz <= 320
+            ((160, 4), True)
+        """
+        check_is_fitted(self)
+        check_coder(coder, n_nonzero, penalty)
+        X = self._validated(X, reset=False)
+        return sparse_codes(self, X, coder, n_nonzero, penalty)
 
     def transform_std(self, X: Any) -> np.ndarray:
         """Posterior standard deviations of the codes.
@@ -208,15 +249,19 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         return Learned(*(getattr(self, f"{name}_") for name in Learned._fields))
 
     def _infer(self, X: Any, what: str) -> np.ndarray:
-        codes, X = self._codes(X)
-        return getattr(codes, what).astype(X.dtype)
+        codes, X = self._codes(X, what)
+        return getattr(codes, what).astype(X.dtype, copy=False)
 
-    def _codes(self, X: Any) -> tuple[Codes, np.ndarray]:
-        """The codes of the samples, and the samples as they were understood."""
+    def _codes(self, X: Any, *only: str) -> tuple[Codes, np.ndarray]:
+        """The codes of the samples, or only some fields of them, and the samples as they were understood."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        with _one_thread():
-            return published_codes(self._learned(), X - self.mean_, own_density=self.own_density, fast=self.fast), X
+        fast = is_fast(self, X.shape, len(self.components_))
+        # Where speed was not asked for but is needed, single precision does: VAMP's own errors are larger.
+        kind = np.float32 if fast and is_auto(self.fast) else X.dtype
+        data = (X - self.mean_ if self.mean_.any() else X).astype(kind, copy=False)
+        with one_thread():
+            return published_codes(self._learned(), data, own_density=self.own_density, fast=fast, only=only), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, without_masked(X), reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
@@ -246,7 +291,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         return tags
 
 
-def _one_thread() -> Any:
+def one_thread() -> Any:
     """Many small matrices: several threads to each would mostly wait for each other. JAX has threads of its own."""
     return _threads().limit(limits=1, user_api="blas")
 

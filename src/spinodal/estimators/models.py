@@ -10,9 +10,10 @@ from ..errors import InputError, check_count, check_positive
 from ..inference.coding import Given, Nominal
 from .factorizer import Factorizer
 from .frames import Framed
+from .streaming import Streaming
 
 
-class DictionaryLearner(Framed, Factorizer):
+class DictionaryLearner(Framed, Streaming):
     """Bayesian dictionary learning: data = codes @ components_ + noise, nothing known of the components.
 
     Args:
@@ -27,12 +28,13 @@ class DictionaryLearner(Framed, Factorizer):
             0; False to leave them. "auto" takes them off where they are further from zero than chance takes them and slab_mean is 0, and
             a warning says so.
         n_init: the most runs from starts of their own, which are compared and vote; one run is confirmed by no other.
-        max_iter: most iterations of the message passing; 0 for none (samples are the start).
+        max_iter: most iterations of the message passing; 0 for none (samples are the start). "auto" tries it on data that are not large,
+            and goes on, up to 2000, where its evidence is higher than that of samples.
         tol: tolerance of the message passing.
         refine_iter: the most rounds of expectation maximisation after it; they make components and parameters fit real data, and are the
             slower part of a large fit (0 for none).
         fast: codes of samples without missing entries by vector approximate message passing, tens of times faster and a little less
-            precise.
+            precise; "auto" if expectation propagation would take longer than some seconds. Single precision is faster still.
         warm_start: fit goes on from the components of the last fit, where they have the right shape, and only refines them.
         random_state: an int for the same result every time.
         callback: called as callback(iteration, residual) now and then.
@@ -42,7 +44,8 @@ class DictionaryLearner(Framed, Factorizer):
     (those that nothing was learned of, less), unless slab_variance or slab_mean is given and fixes their scales. scales_: the norms they
     have in the model in which all nonzero codes have the mean slab_mean_ and the variance slab_variance_; those of component k have these
     times scales_[k] and its square. scales_var_: relative variance of the scales, counted in components_var_ and transform_std.
-    density_, noise_variance_; status_, converged_; solver_status_ (of message passing alone);
+    density_, noise_variance_: means of component_density_ and feature_noise_, whose values differ only if the data say so;
+    status_, converged_; solver_status_ (of message passing alone);
     reproducibility_: of each component the share of other runs that found it, NaN if there was one run;
     n_iter_ (of message passing, or rounds if there was none);
     history_ (residual, level, damping and change of each iteration, evidence of each round); mean_; n_features_in_, feature_names_in_.
@@ -71,10 +74,10 @@ class DictionaryLearner(Framed, Factorizer):
         own_density: bool = False,
         center: bool | str = "auto",
         n_init: int = 1,
-        max_iter: int = 2000,
+        max_iter: int | str = "auto",
         tol: float = 3e-4,
-        refine_iter: int = 30,
-        fast: bool = False,
+        refine_iter: int = 100,
+        fast: bool | str = "auto",
         warm_start: bool = False,
         random_state: Any = None,
         callback: Any = None,
@@ -138,10 +141,10 @@ class BlindCalibration(Framed, Factorizer):
         own_density: bool = False,
         center: bool | str = "auto",
         n_init: int = 1,
-        max_iter: int = 2000,
+        max_iter: int | str = "auto",
         tol: float = 3e-4,
-        refine_iter: int = 30,
-        fast: bool = False,
+        refine_iter: int = 100,
+        fast: bool | str = "auto",
         warm_start: bool = False,
         random_state: Any = None,
         callback: Any = None,

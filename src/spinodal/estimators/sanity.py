@@ -36,7 +36,7 @@ def without_masked(X: Any) -> Any:
     return np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan) if isinstance(X, np.ma.MaskedArray) else X
 
 
-def means_to_take(center: bool | None, X: np.ndarray, n_components: int, slab_mean: Any) -> np.ndarray:
+def means_to_take(center: bool | None, X: np.ndarray, n_components: int, slab_mean: Any, weight: np.ndarray | None = None) -> np.ndarray:
     """The mean of each feature over its observed entries where it is to be taken off: always, never, or (None) where it is further from
     zero than chance takes it and the codes have no mean; zeros otherwise."""
     known = ~np.isnan(X)
@@ -44,7 +44,9 @@ def means_to_take(center: bool | None, X: np.ndarray, n_components: int, slab_me
         center = not isinstance(slab_mean, str) and slab_mean == 0 and is_off_centre(np.where(known, X, 0.0).T, known.T, n_components)
     if not center:
         return np.zeros(X.shape[1], X.dtype)
-    return (np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)).astype(X.dtype)
+    each = np.ones(len(X)) if weight is None else weight
+    count = each @ known
+    return (each @ np.where(known, X, 0) / np.where(count > 0, count, 1)).astype(X.dtype)
 
 
 def suspicions_of_samples(

@@ -16,18 +16,27 @@ from ..inference.execution.checkpoint import stored_arrays
 from ..inference.solution import Status
 
 # The entry of the file that holds what is not an array: the layout, the class, and all that is a number or a word.
-_HEADER, _LAYOUT = "header", 1
-_NOT_SAVED = ("callback",)
+_HEADER, _LAYOUT = "header", 2
+_NOT_SAVED = ("callback", "_ongoing")
 # scikit-learn keeps the choice of `set_output` here.
 _OUTPUT = "_sklearn_output_config"
 # Fitted attributes: arrays by their sides (k components, f features), numbers by what they lie strictly between, counts, and words.
-_ARRAYS = {"components_": "kf", "components_var_": "kf", "scales_": "k", "scales_var_": "k", "mean_": "f", "reproducibility_": "k"}
+_ARRAYS = {
+    "components_": "kf",
+    "components_var_": "kf",
+    "scales_": "k",
+    "scales_var_": "k",
+    "feature_noise_": "f",
+    "component_density_": "k",
+    "mean_": "f",
+    "reproducibility_": "k",
+}
 _MOST = sys.float_info.max
 _NUMBERS = {"noise_variance_": (-1 / _MOST, _MOST), "density_": (0.0, 1.0), "slab_mean_": (-_MOST, _MOST), "slab_variance_": (0.0, _MOST)}
 _COUNTS = ("n_iter_", "n_features_in_")
 _STATUSES = ("status_", "solver_status_")
 # Parameters that are true or false.
-_FLAGS = ("own_density", "center", "fast", "warm_start")
+_FLAGS = ("own_density", "center", "warm_start")
 _FITTED = {*_ARRAYS, *_NUMBERS, *_COUNTS, *_STATUSES, "converged_", "history_"}
 
 
@@ -131,6 +140,8 @@ def _objection(model: Any, values: dict[str, Any]) -> str | None:
             return f"{name} is neither a number nor a word"
         elif name in _FLAGS and not isinstance(value, bool) and (name, value) != ("center", "auto"):
             return f"{name} is neither true nor false"
+        elif name == "fast" and not (isinstance(value, bool) or value == "auto"):
+            return "fast is neither true, false nor 'auto'"
     output = values.get(_OUTPUT, {})
     if not isinstance(output, dict) or not all(isinstance(value, str) for value in output.values()):
         return "the choice of set_output is not a word"
@@ -165,7 +176,9 @@ def _objection_to_fit(values: dict[str, Any]) -> str | None:
         if name == "reproducibility_":
             if not (np.isnan(values[name]) | ((values[name] >= 0) & (values[name] <= 1))).all():  # NaN: no other run says anything
                 return "reproducibility_ has values that are not shares"
-        elif not np.isfinite(values[name]).all() or ("var" in name and (values[name] < 0).any()):
+        elif name == "component_density_" and not ((values[name] > 0) & (values[name] <= 1)).all():
+            return "component_density_ has values that are not densities"
+        elif not np.isfinite(values[name]).all() or (("var" in name or "noise" in name) and (values[name] < 0).any()):
             return f"{name} has values that are not finite, or negative variances"
     names = values.get("feature_names_in_")
     if names is not None and not (isinstance(names, np.ndarray) and names.dtype.kind == "U" and names.shape == sides["f"]):

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight
 
-from ..errors import check, check_count, check_finite, check_nonnegative, check_positive, check_room
+from ..errors import InputError, check, check_count, check_finite, check_nonnegative, check_positive, check_room
 from ..inference.checks import check_no_mean, is_centered
 from ..inference.coding import Options, cost
 from .sanity import suspicions_of_samples
@@ -20,6 +21,8 @@ _LONG_WORK, _MUCH_ROOM = 2e13, 8e9
 _TIMES_HELD = 4
 # Seeds are drawn below this.
 _SEEDS = 2**31 - 1
+# Samples x components x (the smaller of components and features)^2 above which expectation propagation takes more than some seconds.
+_LONG_CODES = 2e9
 
 
 def is_auto(value: Any) -> bool:
@@ -39,26 +42,45 @@ def check_parameters(model: Any) -> None:
         check_positive("slab_variance", model.slab_variance)
     if is_centered(model.center):
         check_no_mean(model.slab_mean, is_auto(model.slab_mean))
-    check_count("max_iter", model.max_iter, 0)
+    if not is_auto(model.max_iter):
+        check_count("max_iter", model.max_iter, 0)
+    if not is_auto(model.fast) and not isinstance(model.fast, (bool, np.bool_)):
+        raise InputError(f"fast must be True, False or 'auto', but {model.fast!r} was given.")
     check_count("n_init", model.n_init)
     check_count("refine_iter", model.refine_iter, 0)
     check("tol", model.tol, 0.0, 1.0, high_open=True)
 
 
-def options_of(model: Any, n_components: int) -> Options:
-    """How to fit, as the parameters say."""
+def options_of(model: Any, n_components: int, shape: tuple[int, int], minibatches: bool | None = None) -> Options:
+    """How to fit data of this shape, as the parameters say."""
     seed = int(check_random_state(model.random_state).randint(_SEEDS - model.n_init))
     return Options(
         n_components=n_components,
         n_init=model.n_init,
-        max_iter=model.max_iter,
+        max_iter=None if is_auto(model.max_iter) else model.max_iter,
         tol=model.tol,
         refine_iter=model.refine_iter,
         own_density=model.own_density,
-        fast=model.fast,
+        fast=is_fast(model, shape, n_components),
         seed=seed,
         progress=_progress(model),
+        minibatches=minibatches,
     )
+
+
+def is_fast(model: Any, shape: tuple[int, int], n_components: int) -> bool:
+    """Whether codes are found by VAMP: as the parameter says, or if expectation propagation would take longer than some seconds."""
+    if is_auto(model.fast):
+        return shape[0] * n_components * min(n_components, shape[1]) ** 2 > _LONG_CODES
+    return bool(model.fast)
+
+
+def weights_of(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
+    """Weights of the samples, checked; None if all are alike."""
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return weight if np.ptp(weight) else None
 
 
 def warn_before(model: Any, X: np.ndarray, n_components: int) -> None:
@@ -69,7 +91,7 @@ def warn_before(model: Any, X: np.ndarray, n_components: int) -> None:
         warnings.warn(f"{sentence[0].upper()}{sentence[1:]}.", stacklevel=3)
     if len(X) < n_components:
         warnings.warn(f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.", stacklevel=3)
-    work, room = cost(X.shape, n_components, model.refine_iter, missing=bool(np.isnan(X).any()), fast=model.fast)
+    work, room = cost(X.shape, n_components, model.refine_iter, missing=bool(np.isnan(X).any()), fast=is_fast(model, X.shape, n_components))
     if work > _LONG_WORK or room > _MUCH_ROOM:
         warnings.warn(
             f"refine_iter={model.refine_iter} rounds on {len(X)} samples with {n_components} components may take {work:.0e} operations "

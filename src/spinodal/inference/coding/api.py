@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
 import numpy as np
 
-from . import ep, vamp
-from .model import Codes, CodingModel, least_noise
+from . import blocks, ep, vamp
+from .model import Codes, CodingModel
 
 
-def infer_codes(model: CodingModel, data: np.ndarray) -> Codes:
-    """The codes of the samples (rows) of `data`, NaN where it was not observed, in float64.
+def infer_codes(model: CodingModel, data: np.ndarray, only: tuple[str, ...] = ()) -> Codes:
+    """The codes of the samples (rows) of `data`, NaN where it was not observed, in the precision of `data`.
 
-    Expectation propagation finds them; if the model is `fast`, VAMP finds those of the complete samples.
+    Expectation propagation finds them; if the model is `fast`, VAMP finds those of the complete samples. If fields of `Codes` are named,
+    the others are None.
     """
-    data, components, uncertainty = (np.asarray(value, dtype=np.float64) for value in (data, model.components, model.uncertainty))
-    model = model._replace(components=components, uncertainty=uncertainty, noise_variance=least_noise(model))
+    return settled_codes(model, data, only).codes
+
+
+def settled_codes(model: CodingModel, data: np.ndarray, only: tuple[str, ...] = ()) -> blocks.Found:
+    """The codes, and which of the samples had settled when their time was up."""
+    data = np.asarray(data, dtype=np.float32 if np.asarray(data).dtype == np.float32 else np.float64)
     complete = ~np.isnan(data).any(axis=1) & model.fast
-    if not complete.any():
-        return ep.infer(model, data)
-    if complete.all():
-        return vamp.infer(model, data)
-    found = vamp.infer(model, data[complete])
-    whole = Codes(*(np.empty((len(data), *values.shape[1:])) for values in found))
-    for rows, codes in ((complete, found), (~complete, ep.infer(model, data[~complete]))):
-        for values, part in zip(whole, codes, strict=True):
-            values[rows] = part
-    return whole
+    with jax.enable_x64(True):
+        if not complete.any():
+            return blocks.infer(ep, model, data, only=only)
+        if complete.all():
+            return blocks.infer(vamp, model, data, only=only)
+        parts = [(rows, blocks.infer(method, model, data[rows], only=only)) for rows, method in ((complete, vamp), (~complete, ep))]
+    fields: dict[str, Any] = {}
+    settled = np.empty(len(data), bool)
+    for name, values in parts[0][1].codes._asdict().items():
+        fields[name] = None if values is None else np.empty((len(data), *values.shape[1:]), data.dtype)
+    for rows, part in parts:
+        settled[rows] = part.settled
+        for name, values in part.codes._asdict().items():
+            if values is not None:
+                fields[name][rows] = values
+    return blocks.Found(Codes(**fields), settled)

@@ -20,13 +20,16 @@ class Learned(NamedTuple):
     """What was learned, in the units of the data.
 
     `scales` are the norms that components have in the model in which all nonzero codes have one slab, where they are published with norm
-    1, else 1; `scales_var` are their relative variances, counted in `components_var`.
+    1, else 1; `scales_var` are their relative variances, counted in `components_var`. `noise_variance` and `density` are means over
+    features and components, whose own are `feature_noise` and `component_density`.
     """
 
     components: np.ndarray
     components_var: np.ndarray
     scales: np.ndarray
     scales_var: np.ndarray
+    feature_noise: np.ndarray
+    component_density: np.ndarray
     noise_variance: float
     density: float
     slab_mean: float
@@ -36,27 +39,29 @@ class Learned(NamedTuple):
 def published(model: CodingModel, scales: Scales, dtype: np.dtype) -> Learned:
     """The learned model in arrays of `dtype`, from components in the scales they are published in and variances given these scales."""
     components, variance, size, doubt = (value.astype(dtype) for value in (model.components, model.uncertainty, *scales))
-    return Learned(components, variance + components**2 * doubt[:, None], size, doubt, model.noise_variance, *model.slab)
+    noise = np.broadcast_to(model.noise_variance, components.shape[1]).astype(dtype)
+    density = np.broadcast_to(model.slab.density, len(components)).astype(dtype)
+    common = float(np.mean(model.noise_variance)), float(np.mean(model.slab.density)), float(model.slab.mean), float(model.slab.variance)
+    return Learned(components, variance + components**2 * doubt[:, None], size, doubt, noise, density, *common)
 
 
 def coding_model(learned: Learned, *, own_density: bool = False, fast: bool = False) -> CodingModel:
     """The model in which all codes have the same slab."""
-    slab = Slab(learned.density, learned.slab_mean, learned.slab_variance)
+    slab = Slab(learned.component_density.astype(np.float64), learned.slab_mean, learned.slab_variance)
     size = learned.scales.astype(np.float64)[:, None]
     components, variance = learned.components * size, _given_scales(learned) * size**2
-    return CodingModel(components, variance, slab, learned.noise_variance, density_weight(own_density), fast)
+    return CodingModel(components, variance, slab, learned.feature_noise.astype(np.float64), density_weight(own_density), fast)
 
 
-def published_codes(learned: Learned, data: np.ndarray, *, own_density: bool = False, fast: bool = False) -> Codes:
-    """The codes of the samples (rows) of `data`, in the scales of the published components."""
-    found = infer_codes(coding_model(learned, own_density=own_density, fast=fast), data)
-    size = learned.scales.astype(np.float64)
-    return found._replace(
-        mean=found.mean * size,
-        variance=found.variance * size**2,
-        slab_mean=found.slab_mean * size,
-        slab_variance=found.slab_variance * size**2,
-    )
+def published_codes(
+    learned: Learned, data: np.ndarray, *, own_density: bool = False, fast: bool = False, only: tuple[str, ...] = ()
+) -> Codes:
+    """The codes of the samples (rows) of `data`, in the scales of the published components; only some fields if they are named."""
+    found = infer_codes(coding_model(learned, own_density=own_density, fast=fast), data, only)
+    size = learned.scales.astype(data.dtype)
+    powers = {"mean": size, "variance": size**2, "slab_mean": size, "slab_variance": size**2}
+    wanted = {name: getattr(found, name) for name in powers}
+    return found._replace(**{name: values * powers[name] for name, values in wanted.items() if values is not None})
 
 
 def code_std(learned: Learned, codes: Codes) -> np.ndarray:
@@ -74,7 +79,7 @@ def code_interval(learned: Learned, codes: Codes, level: float) -> tuple[np.ndar
 def restored_std(learned: Learned, codes: Codes, noise: bool) -> np.ndarray:
     """Standard deviations of codes @ components, or of measurements of it with their noise."""
     variance = codes.signal_variance + (codes.mean**2 + codes.variance) @ _given_scales(learned)
-    return np.sqrt(variance + noise * learned.noise_variance)
+    return np.sqrt(variance + noise * learned.feature_noise)
 
 
 def _given_scales(learned: Learned) -> np.ndarray:

@@ -1,23 +1,28 @@
 """What is assumed of the samples whose codes are sought, and what is found: the types that EP and VAMP share.
 
 sample = codes @ components + noise,    most codes zero, the components known in mean and variance.
+
+Everything here follows the precision and the device of its arguments.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from scipy.special import expit
 
-# The least noise variance, as a share of the power of the model: below it rounding errors win.
-_LEAST_NOISE = 1e-10
+# The least noise variance of a feature, as a share of the power of the model: below it rounding errors win.
+_LEAST_NOISE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 # How many codes of a sample the common density counts for, where samples have densities of their own.
 _COMMON_WEIGHT = 4.0
+# A density that is raised for one sample stays below this.
+_HIGHEST_DENSITY = 0.99
 
 
 class Slab(NamedTuple):
-    """Prior of a code: zero with probability 1 - density, else normal. A number for all, or an array that goes with the codes'."""
+    """Prior of a code: zero with probability 1 - density, else normal. The density is a number for all, or one for each atom."""
 
     density: Any
     mean: Any
@@ -25,17 +30,17 @@ class Slab(NamedTuple):
 
 
 class CodingModel(NamedTuple):
-    """Components (atoms x features) in mean and variance, the prior of the codes, and the noise variance.
+    """Components (atoms x features) in mean and variance, the prior of the codes, and the noise variance (one, or one a feature).
 
     Samples may have densities of their own, found on the way: the common one then weighs as much as `density_weight` codes. `fast` gives
     up some precision for speed.
     """
 
-    components: np.ndarray
-    uncertainty: np.ndarray
+    components: Any
+    uncertainty: Any
     slab: Slab
-    noise_variance: float
-    density_weight: float = np.inf
+    noise_variance: Any
+    density_weight: Any = np.inf
     fast: bool = False
 
 
@@ -45,66 +50,79 @@ class Codes(NamedTuple):
     And of each sample: log evidence, in nats, and the variance of codes @ components that the codes leave, feature by feature.
     """
 
-    mean: np.ndarray
-    variance: np.ndarray
-    probability: np.ndarray
-    slab_mean: np.ndarray
-    slab_variance: np.ndarray
-    evidence: np.ndarray
-    signal_variance: np.ndarray
+    mean: Any
+    variance: Any
+    probability: Any
+    slab_mean: Any
+    slab_variance: Any
+    evidence: Any
+    signal_variance: Any
 
 
 class Sites(NamedTuple):
     """Gaussian factors exp(nu x - tau x^2/2) in place of the priors."""
 
-    tau: np.ndarray
-    nu: np.ndarray
+    tau: jax.Array
+    nu: jax.Array
 
 
 class Tilted(NamedTuple):
     """The prior under a Gaussian message: log of the integral, mean, variance, probability of not being zero, and what holds if so."""
 
-    log_integral: np.ndarray
-    mean: np.ndarray
-    variance: np.ndarray
-    probability: np.ndarray
-    slab_mean: np.ndarray
-    slab_variance: np.ndarray
+    log_integral: jax.Array
+    mean: jax.Array
+    variance: jax.Array
+    probability: jax.Array
+    slab_mean: jax.Array
+    slab_variance: jax.Array
 
 
 class Progress(NamedTuple):
-    """Where the iteration stands: the sites, the codes as the last cavities had them, and the density of each sample."""
+    """Where the iteration stands: the sites, moments of the codes as the last cavities had them, the density of each sample over the
+    common one, and how many iterations there were."""
 
     sites: Sites
-    codes: Tilted
-    density: np.ndarray
+    mean: jax.Array
+    variance: jax.Array
+    density: jax.Array
+    age: jax.Array
 
 
-def tilted(slab: Slab, a: np.ndarray, b: np.ndarray) -> Tilted:
-    """The spike-and-slab prior times exp(b x - a x^2/2): what GaussBernoulli's log_partition and posterior say, in NumPy."""
+def tilted(slab: Slab, a: jax.Array, b: jax.Array) -> Tilted:
+    """The spike-and-slab prior times exp(b x - a x^2/2): what GaussBernoulli's log_partition and posterior say."""
     rho, m, v = slab
     spread = 1 + a * v
-    log_odds = np.log(rho) - np.log1p(-rho) - np.log(spread) / 2 + (b * m - a * m**2 / 2 + b**2 * v / 2) / spread
-    p = expit(log_odds)
+    log_spike, log_slab = jnp.log1p(-rho), jnp.log(rho) - jnp.log(spread) / 2 + (b * m - a * m**2 / 2 + b**2 * v / 2) / spread
+    p = jax.nn.sigmoid(log_slab - log_spike)
     value, width = (m + v * b) / spread, v / spread
-    return Tilted(np.log1p(-rho) + np.logaddexp(0, log_odds), p * value, p * (width + (1 - p) * value**2), p, value, width)
+    return Tilted(jnp.logaddexp(log_spike, log_slab), p * value, p * (width + (1 - p) * value**2), p, value, width * jnp.ones_like(p))
 
 
-def rows_of(values: Any, which: np.ndarray) -> Any:
-    """Some rows of every array of a NamedTuple."""
-    return type(values)(*(value[which] for value in values))
+def site_precision(slab: Slab, a: jax.Array, new: Tilted) -> jax.Array:
+    """1/variance - a, without the loss of digits where the code is surely not zero: there it is 1/v."""
+    p = new.probability
+    ratio = p * (1 + (1 - p) * new.slab_mean**2 / new.slab_variance)  # of the variance to that of a code which is not zero
+    return (1 / slab.variance + a) / jnp.maximum(ratio, jnp.finfo(ratio.dtype).tiny) - a
 
 
-def least_noise(model: CodingModel) -> float:
-    """The noise variance, kept from zero."""
-    power = model.slab.density * (model.slab.variance + model.slab.mean**2) * np.mean(np.sum(np.square(model.components), axis=0))
-    return float(max(model.noise_variance, _LEAST_NOISE * power, np.finfo(float).tiny ** 0.5))
+def density_of(slab: Slab, ratio: jax.Array) -> jax.Array:
+    """Densities of the codes of samples that have `ratio` times the common one."""
+    return jnp.minimum(slab.density * ratio, jnp.maximum(slab.density, _HIGHEST_DENSITY))
 
 
-def own_density(model: CodingModel, probability: np.ndarray) -> np.ndarray:
-    """The density of each sample: the common one, moved to what its codes say if samples may differ."""
-    share = probability.shape[1] / (model.density_weight + probability.shape[1])
-    return model.slab.density + share * (probability.mean(axis=1, keepdims=True) - model.slab.density)
+def own_density(model: CodingModel, probability: jax.Array) -> jax.Array:
+    """The density of each sample over the common one: 1, moved to what its codes say if samples may differ."""
+    codes = jnp.count_nonzero(model.slab.density)  # atoms that fill a block up have the density 0
+    share = codes / (model.density_weight + codes)
+    return 1 + share * (probability.sum(axis=1, keepdims=True) / jnp.sum(model.slab.density) - 1)
+
+
+def least_noise(model: CodingModel, dtype: Any = np.float64) -> np.ndarray:
+    """The noise variance of every feature, kept from zero."""
+    density = np.broadcast_to(model.slab.density, len(model.components))
+    power = density * (model.slab.variance + model.slab.mean**2) @ np.square(model.components, dtype=np.float64)
+    least = _LEAST_NOISE[np.dtype(dtype)] * np.mean(power)
+    return np.maximum(np.broadcast_to(model.noise_variance, power.shape), max(float(least), np.finfo(np.float64).tiny ** 0.5))
 
 
 def density_weight(own_density: bool) -> float:

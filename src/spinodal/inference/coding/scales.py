@@ -91,7 +91,7 @@ def as_learned(model: CodingModel, prior: ComponentPrior, seen: np.ndarray, fixe
     """
     samples, features = (np.count_nonzero(seen.any(axis=axis)) for axis in (1, 0))
     of_prior = np.sum(prior.mean**2 / prior.variance, axis=1) + 2 * features
-    of_slab = model.slab.density * samples * (2 + model.slab.mean**2 / model.slab.variance)
+    of_slab = np.mean(model.slab.density) * samples * (2 + model.slab.mean**2 / model.slab.variance)
     common, weight = (0.0, of_prior / (of_prior + of_slab)) if fixed_slab else (of_slab / np.sum(of_prior), 1.0)
     of_size = 2 * features * len(of_prior) / np.sum(of_prior) ** 2 if prior.mean.any() else 0.0
     return Scales(np.ones(len(of_prior)), (1 + common) / (of_prior + of_slab) + of_size * weight**2)

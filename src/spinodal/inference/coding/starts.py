@@ -20,12 +20,22 @@ from ...pair import Pair
 from ..api import solve
 from ..solution import Status
 from .api import infer_codes
+from .em import Learn
 from .model import CodingModel, Slab, density_weight
+from .rounds import refine
 from .scales import ComponentPrior
 
 # Where the learned parameters start: the share of nonzero codes, and the noise's share of the data's power.
 FIRST_DENSITY = 0.1
 _FIRST_NOISE = 0.1
+# The same for many samples, which are mostly real data: codes sparser than that, at most so many a sample, and much noise. From little
+# noise and many codes the rounds end where the codes explain the noise.
+_FIRST_CODES, _MUCH_NOISE = 5.0, 0.5
+# Message passing is tried first for so many iterations, on data with at most so many entries times components, if nothing is said of it.
+# It goes on if it has done better by then than this many rounds from samples.
+_TRIED, _SMALL, _TRIED_ROUNDS = 300, 3e7, 8
+# Iterations of message passing where it pays.
+_LONG = 2000
 # The variance of components that are samples, as a share of the prior's.
 _FIRST_DOUBT = 0.1
 # Samples by whose evidence a start is judged.
@@ -61,17 +71,19 @@ class Nominal(NamedTuple):
 
 
 class Options(NamedTuple):
-    """How to fit: starts, iterations and tolerance of message passing, rounds of expectation maximisation, how codes are found."""
+    """How to fit: starts, iterations and tolerance of message passing (None: it is tried), rounds of expectation maximisation, how codes
+    are found, and whether samples come in minibatches (None: if they are many)."""
 
     n_components: int
     n_init: int
-    max_iter: int
+    max_iter: int | None
     tol: float
     refine_iter: int
     own_density: bool
     fast: bool
     seed: int
     progress: Callable[[str, int, float], None] | None
+    minibatches: bool | None = None
 
 
 class Units(NamedTuple):
@@ -91,6 +103,8 @@ class Task(NamedTuple):
     options: Options
     unit: Units
     prior: ComponentPrior
+    weight: np.ndarray | None = None
+    many: bool = False
 
 
 class Found(NamedTuple):
@@ -115,18 +129,49 @@ class Start(NamedTuple):
     evidence: float
 
 
-def task_of(data: np.ndarray, given: Given, nominal: Nominal | None, options: Options) -> Task:
-    """The task with its units, and the prior of its components."""
-    unit = _units(data, nominal, options.n_components)
-    return Task(data, given, nominal, options, unit, _prior(nominal, unit, (options.n_components, data.shape[1])))
+def task_of(
+    data: np.ndarray, given: Given, nominal: Nominal | None, options: Options, weight: np.ndarray | None = None, *, many: bool = False
+) -> Task:
+    """The task with its units, and the prior of its components; of `many` samples the data may be some."""
+    unit = _units(data, nominal, options.n_components, weight)
+    prior = _prior(nominal, unit, (options.n_components, data.shape[1]))
+    return Task(data, given, nominal, options, unit, prior, weight, many)
 
 
 def best_start(task: Task) -> Start:
     """Of `n_init` starts the best: by message passing, which compares its runs, or else of samples, by their evidence."""
-    if task.options.max_iter > 0:
-        return _by_message_passing(task, task.options.seed)
-    starts = [_by_samples(task, task.options.seed + k) for k in range(task.options.n_init)]
-    return max(starts, key=lambda start: start.evidence)
+    options = task.options
+    if options.max_iter is None:
+        return _by_trial(task)
+    if options.max_iter > 0:
+        return _by_message_passing(task, options.seed)
+    if options.n_init == 1 or options.refine_iter == 0:
+        return by_samples(task, options.seed)
+    return max((_tried(task, by_samples(task, options.seed + k)) for k in range(options.n_init)), key=lambda start: start.evidence)
+
+
+def _tried(task: Task, start: Start) -> Start:
+    """A start after a few rounds, which tell more than what it began with."""
+    model = refine(task.data, start.model, task.prior, Learn(task.given.learn), _TRIED_ROUNDS, task.weight).model
+    return Start(None, model, _judged(model, task.data))
+
+
+def _by_trial(task: Task) -> Start:
+    """Message passing where it pays: if it does better in a few iterations than a few rounds from samples."""
+    options = task.options
+    size = task.data.size * options.n_components
+    if options.refine_iter == 0:
+        return _by_message_passing(task._replace(options=options._replace(max_iter=_LONG)), options.seed)
+    if size > _SMALL:
+        return best_start(task._replace(options=options._replace(max_iter=0)))
+    plain = max((_tried(task, by_samples(task, options.seed + k)) for k in range(options.n_init)), key=lambda start: start.evidence)
+    found = _by_message_passing(task._replace(options=options._replace(max_iter=_TRIED)), options.seed)
+    if found.evidence <= plain.evidence:
+        return plain._replace(found=found.found)
+    if found.found is not None and found.found.status in ("converged", "unconfirmed"):
+        return found
+    longer = _by_message_passing(task._replace(options=options._replace(max_iter=_LONG)), options.seed)
+    return max(found, longer, key=lambda start: start.evidence)
 
 
 def trace_of(found: Found | None, unit: Units) -> dict[str, np.ndarray]:
@@ -145,7 +190,7 @@ def _solve(observed: Observed, model: Model, task: Task, seed: int) -> Found:
         learn=task.given.learn,
         center=False,
         n_atoms=options.n_components,
-        max_iterations=options.max_iter,
+        max_iterations=_LONG if options.max_iter is None else options.max_iter,
         tolerance=options.tol,
         runs=options.n_init if task.nominal is None else None,
         seed=seed,
@@ -174,24 +219,30 @@ def _by_message_passing(task: Task, seed: int) -> Start:
     start = Start(found, model, _judged(model, task.data))
     if task.options.refine_iter == 0 or start.evidence > _without_codes(task):
         return start
-    return max(start, _by_samples(task, seed)._replace(found=found), key=lambda start: start.evidence)
+    return max(start, by_samples(task, seed)._replace(found=found), key=lambda start: start.evidence)
 
 
-def _by_samples(task: Task, seed: int) -> Start:
+def by_samples(task: Task, seed: int) -> Start:
     """The nominal components or, without any, samples of the prior's norm, large ones more often; parameters where learning starts."""
     mean = task.prior.mean
     if task.nominal is None:
-        count, features = mean.shape
+        count = len(mean)
         filled = np.nan_to_num(np.asarray(task.data, dtype=np.float64))
-        power = np.sum(np.square(filled), axis=1)
-        order = np.random.default_rng(seed).choice(len(filled), np.count_nonzero(power), replace=False, p=power / power.sum())
-        chosen = np.resize(filled[order], (count, features))
+        chosen = _large_samples(filled, task.weight, count, np.random.default_rng(seed))
         size = np.sqrt(np.mean(np.square(chosen), axis=1, keepdims=True))
         mean = task.unit.components * chosen / np.where(size > 0, size, 1)
     inside = _first_model(task)
     X: Any = inside.prior.X
     model = _outside(task, mean, _FIRST_DOUBT * task.prior.variance, Slab(X.rho, X.mean, X.variance), inside.noise_variance)
     return Start(None, model, _judged(model, task.data))
+
+
+def _large_samples(filled: np.ndarray, weight: np.ndarray | None, count: int, random: np.random.Generator) -> np.ndarray:
+    """Samples, large ones more often. Their order does not matter, and a sample of weight 2 is as good as two of them."""
+    rows, which = np.unique(filled, axis=0, return_inverse=True)
+    power = np.sum(np.square(rows), axis=1) * np.bincount(which.ravel(), weights=weight, minlength=len(rows))
+    chosen = random.choice(len(rows), min(count, int(np.count_nonzero(power))), replace=False, p=power / power.sum())
+    return np.resize(rows[chosen], (count, filled.shape[1]))
 
 
 def _outside(task: Task, mean: np.ndarray, variance: np.ndarray, slab: Slab, noise_variance: float) -> CodingModel:
@@ -215,8 +266,9 @@ def _without_codes(task: Task) -> float:
 def _first_model(task: Task) -> Model:
     """The model inside, from given parameters where there are any."""
     given, unit = task.given, task.unit
-    noise = _FIRST_NOISE if given.noise_variance is None else given.noise_variance / unit.data**2
-    density = FIRST_DENSITY if given.density is None else given.density
+    few = min(FIRST_DENSITY, _FIRST_CODES / task.options.n_components)
+    noise = (_MUCH_NOISE if task.many else _FIRST_NOISE) if given.noise_variance is None else given.noise_variance / unit.data**2
+    density = (few if task.many else FIRST_DENSITY) if given.density is None else given.density
     mean = 0.0 if given.slab_mean is None else given.slab_mean / unit.codes
     # The power of the data that is not noise is the codes'.
     left = max(1 - noise, _FIRST_NOISE) / density
@@ -232,9 +284,11 @@ def _observed(data: np.ndarray, matrix: np.ndarray | None, unit: Units) -> Obser
     return Observed(np.where(seen, Y, 0), F_prime, None if seen.all() else seen)
 
 
-def _units(data: np.ndarray, nominal: Nominal | None, n_components: int) -> Units:
+def _units(data: np.ndarray, nominal: Nominal | None, n_components: int, weight: np.ndarray | None = None) -> Units:
     """Data of unit power; atoms of about unit norm, or of the size of the nominal ones."""
-    power = np.sqrt(np.nanmean(np.square(data, dtype=np.float64))) if not np.isnan(data).all() else 0.0
+    each = np.ones(len(data)) if weight is None else weight
+    count = each @ np.count_nonzero(~np.isnan(data), axis=1)
+    power = np.sqrt(each @ np.nansum(np.square(data, dtype=np.float64), axis=1) / count) if count > 0 else 0.0
     one = float(power) if power > 0 else 1.0
     size = data.shape[1] ** -0.5 if nominal is None else float(np.sqrt(np.mean(np.square(nominal.matrix))))
     return Units(one, size, one / (size * np.sqrt(n_components)))

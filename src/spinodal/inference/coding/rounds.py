@@ -1,0 +1,76 @@
+"""Rounds of expectation maximisation over all samples, each going on from where its codes were: for data that fit into memory with them.
+
+Where there are too many samples for that, see stream.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from . import blocks
+from .em import Learn, Sums, host_sums, improved, sums_of, widened
+from .model import CodingModel
+from .scales import ComponentPrior, Usage
+
+# Moves of the codes' sites before anything is learned from them, and in a round.
+_FIRST_STEPS, _STEPS = 10, 2
+# Settled when the evidence changes by less than this many nats per observed entry.
+SETTLED = 1e-3
+
+
+class Refined(NamedTuple):
+    """The model, the mean evidence of a sample in each round, whether it had settled, and how atoms were used (None without a round)."""
+
+    model: CodingModel
+    evidence: np.ndarray
+    settled: bool
+    usage: Usage | None
+
+
+def refine(
+    data: np.ndarray,
+    model: CodingModel,
+    prior: ComponentPrior,
+    learn: Learn,
+    rounds: int,
+    weight: np.ndarray | None = None,
+    tolerance: float = SETTLED,
+) -> Refined:
+    """Up to `rounds` rounds of improvement; settled when the evidence of an entry changes by less than `tolerance` nats."""
+    if rounds == 0:
+        return Refined(model, np.zeros(0), False, None)
+    data = np.asarray(data)
+    holes = bool(np.isnan(data).any())
+    method = blocks.method_of(model, complete=not holes)
+    data = data.astype(method.PRECISION or data.dtype, copy=False)
+    atoms, features = model.components.shape
+    history: list[float] = []
+    settled, now = False, learn.at_first
+    with jax.enable_x64(True):
+        size = blocks.block_size(method, model, len(data))
+        parts = [slice(first, first + size) for first in range(0, len(data), size)]
+        work = [blocks.as_block(data[part], size, None if weight is None else weight[part]) for part in parts]
+        at = method.ready(blocks.prepared(model, data.dtype))
+        runs = [blocks.start(method, at, size) for _ in parts]
+        keys = jax.random.split(jax.random.key(0), len(parts))  # the same draws in every round, so that rounds can settle
+        while len(history) < rounds and not settled:
+            steps = _STEPS if history else _FIRST_STEPS
+            moved = [sums_of(method, at, *each, steps, holes) for each in zip(work, runs, keys, strict=True)]
+            runs = [run for run, _ in moved]
+            sums = total([host_sums(found, atoms, features) for _, found in moved])
+            history.append(float(sums.evidence / sums.weight))
+            settled = len(history) > 1 and bool(abs(history[-1] - history[-2]) * sums.weight < tolerance * sums.entries.sum())
+            model = improved(model, sums, prior, now)
+            if settled and now != learn:  # what atoms and features have of their own comes last: early, an atom little used would stay so
+                now, settled = learn, False
+            at = method.ready(blocks.prepared(model, data.dtype))
+    model = model._replace(uncertainty=widened(model.uncertainty, sums, prior))
+    return Refined(model, np.array(history), settled, Usage(sums.nonzeros, sums.total, sums.square))
+
+
+def total(parts: list[Sums]) -> Sums:
+    """What several blocks of samples say together."""
+    return Sums(*(sum(values[1:], start=values[0]) for values in zip(*parts, strict=True)))
