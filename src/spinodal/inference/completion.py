@@ -30,7 +30,7 @@ MOST_COMPONENTS, _PER_SAMPLE, _PER_FEATURE = 64, 1 / 3, 3 / 4
 _FIRST_COMPONENTS, _MORE_COMPONENTS = 2, 4
 # Degrees of freedom where the learning of heavy tails starts; classes that are tried, and the fewest samples for each.
 _FIRST_FREEDOM, _CLASSES, _SAMPLES_PER_CLASS = 4.0, (4, 8), 100
-# A component counts if it explains this share of the variance of an average feature.
+# A component counts if it has this share of what all explain.
 _COUNTS = 1e-4
 # Degrees of freedom that the law of held-out errors may have, and steps for its scale.
 _FREEDOMS, _SCALE_STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, 100.0), 50
@@ -359,7 +359,8 @@ def _averaged(fits: list[_Fit]) -> tuple[np.ndarray, np.ndarray]:
 def _member(fit: _Fit) -> Member:
     n_classes, _, columns = fit.factors.loadings.shape
     share = np.exp(np.asarray(fit.factors.log_share))
-    used = (np.mean(np.asarray(fit.factors.loadings)[:, :, :-1] ** 2, axis=1) > _COUNTS).sum(axis=1)
+    power = np.sum(np.asarray(fit.factors.loadings)[:, :, :-1] ** 2, axis=1)
+    used = (power > _COUNTS * power.sum(axis=1, keepdims=True)).sum(axis=1)
     freedom = float(share @ np.asarray(fit.factors.freedom))
     return Member(n_classes, columns - 1, round(float(share @ used)), np.inf if freedom >= NO_TAILS / 10 else freedom)
 
