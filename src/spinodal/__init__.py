@@ -98,10 +98,6 @@ if TYPE_CHECKING:  # each name `as` itself: type checkers then take it as public
     from .cache import (
         enable_cache as enable_cache,
     )
-    from .completion import (
-        Completed as Completed,
-        complete as complete,
-    )
     from .errors import (
         InputError as InputError,
     )
@@ -134,6 +130,10 @@ if TYPE_CHECKING:  # each name `as` itself: type checkers then take it as public
     )
     from .inference.calibration import (
         calibrate as calibrate,
+    )
+    from .inference.completion import (
+        Completed as Completed,
+        complete as complete,
     )
     from .io import (
         Measurements as Measurements,

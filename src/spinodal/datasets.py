@@ -62,7 +62,9 @@ def digits() -> Dataset:
     """
     rows = np.loadtxt(_file("sklearn", "datasets/data/digits.csv.gz"), delimiter=",")
     features = tuple(f"pixel {i} {j}" for i in range(8) for j in range(8))
-    return Dataset(rows[:, :-1], features, rows[:, -1].astype(int), "E. Alpaydin and C. Kaynak (1998), UCI repository; scikit-learn", "CC BY 4.0")
+    return Dataset(
+        rows[:, :-1], features, rows[:, -1].astype(int), "E. Alpaydin and C. Kaynak (1998), UCI repository; scikit-learn", "CC BY 4.0"
+    )
 
 
 def wine() -> Dataset:
@@ -90,7 +92,9 @@ def wine() -> Dataset:
         "od280/od315_of_diluted_wines",
         "proline",
     )
-    return Dataset(rows[:, :-1], features, rows[:, -1].astype(int), "M. Forina and others (1991), UCI repository; scikit-learn", "CC BY 4.0")
+    return Dataset(
+        rows[:, :-1], features, rows[:, -1].astype(int), "M. Forina and others (1991), UCI repository; scikit-learn", "CC BY 4.0"
+    )
 
 
 def photograph(name: str = "china") -> Dataset:
@@ -103,7 +107,9 @@ def photograph(name: str = "china") -> Dataset:
     """
     check_choice("name", name, _PHOTOGRAPHS)
     who = "danielbuechele" if name == "china" else "vultilion"
-    return Dataset(_picture(_file("sklearn", f"datasets/images/{name}.jpg")), None, None, f"{who}, Flickr (2011); scikit-learn", "CC BY 2.0")
+    return Dataset(
+        _picture(_file("sklearn", f"datasets/images/{name}.jpg")), None, None, f"{who}, Flickr (2011); scikit-learn", "CC BY 2.0"
+    )
 
 
 def portrait() -> Dataset:

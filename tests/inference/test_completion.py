@@ -54,7 +54,7 @@ def test_intervals_hold_the_share_they_say() -> None:
     table, holes, *_ = made()
     for level in (0.5, 0.9):
         low, high = completed().interval(level)
-        error = 3 * np.sqrt(level * (1 - level) * (1 / holes.sum() + 1 / completed().held_out.count))
+        error = 3 * np.sqrt(level * (1 - level) * (1 / holes.sum() + 1 / completed().held_out.entries))
         assert np.mean((low <= table) & (table <= high), where=holes) == pytest.approx(level, abs=error)
 
 

@@ -50,7 +50,7 @@ class Member(NamedTuple):
 class HeldOut(NamedTuple):
     """Number of held-out entries, mean log density of them, and root mean squared error, for features of standard deviation 1."""
 
-    count: int
+    entries: int
     log_density: float
     rmse: float
 
@@ -143,7 +143,8 @@ class Completed:
             0 of 2000 entries filled in
         """
         models = ", ".join(
-            f"{each.used} components" + (f" in each of {each.n_classes} classes" if each.n_classes > 1 else "")
+            f"{each.used} components"
+            + (f" in each of {each.n_classes} classes" if each.n_classes > 1 else "")
             + (" with heavy tails" if np.isfinite(each.freedom) else "")
             for each in self.members
         )
@@ -243,8 +244,7 @@ def held_out(seen: np.ndarray, random: np.random.Generator) -> np.ndarray:
     wanted = min(_MOST_HELD_OUT, int(_HELD_OUT * seen.sum()))
     hidden = np.zeros_like(seen)
     holed = np.flatnonzero(~seen.all(axis=1))
-    order = random.permutation(len(seen)) if holed.size else []
-    for i in order:
+    for i in random.permutation(len(seen)) if holed.size else np.array([], int):
         # At most half of what a row has: a row that is nearly empty can say nothing of its own holes.
         there = np.flatnonzero(seen[i] & ~seen[random.choice(holed)])
         hidden[i, random.permutation(there)[: int(seen[i].sum()) // 2]] = True
@@ -376,10 +376,9 @@ def law_of(errors: np.ndarray) -> tuple[float, float]:
     """Degrees of freedom and scale of the Student law of highest likelihood, of a few."""
     found = []
     for freedom in _FREEDOMS:
-        square = float(np.median(errors**2)) + np.finfo(float).tiny
+        square: float = np.median(errors**2).item() + float(np.finfo(float).tiny)
         for _ in range(_SCALE_STEPS):
-            square = float(np.mean((freedom + 1) * errors**2 / (freedom + errors**2 / square)))
-        scale = np.sqrt(square)
-        found.append((float(np.mean(student.logpdf(errors / scale, freedom) - np.log(scale))), freedom, float(scale)))
-    _, freedom, scale = max(found)
-    return freedom, scale
+            square = np.mean((freedom + 1) * errors**2 / (freedom + errors**2 / square)).item()
+        scale = float(np.sqrt(square))
+        found.append((float(np.mean(student.logpdf(errors / scale, freedom) - np.log(scale))), freedom, scale))
+    return max(found)[1:]

@@ -3,8 +3,8 @@
     sample = mean of the class + codes @ atoms of the class + noise,    the noise of known variance.
 
 The atoms of a class are orthonormal and their codes normal, each with its own variance, so given the class the codes are known in closed
-form: there is nothing to iterate, damp or wait for. Classes are learned by expectation maximisation on random minibatches, in which samples draw their classes. Variances that
-the spread of the noise alone would give are set to zero, which tells how many atoms a class has.
+form: there is nothing to iterate, damp or wait for. Classes are learned by expectation maximisation on random minibatches, in which samples
+draw their classes. Variances that the spread of the noise alone would give are set to zero, which tells how many atoms a class has.
 
 One JAX code path in single precision, compiled once for a number of classes: samples come in batches of a fixed size.
 """
@@ -66,7 +66,8 @@ def learn_classes(
     classes = _first_classes(draw(random), count, noise, random)
     sums = None
     for step in range(STEPS):
-        new = fetched(sums_of(trimmed(classes), *(jnp.asarray(each, dtype=jnp.float32) for each in (draw(random), random.random(BATCH))), noise=noise))
+        samples, uniform = (jnp.asarray(each, dtype=jnp.float32) for each in (draw(random), random.random(BATCH)))
+        new = fetched(sums_of(trimmed(classes), samples, uniform, noise))
         share = _FIRST_SHARE if step < _FIRST_STEPS else (step + 2) ** -_FALL
         sums = new if sums is None else Sums(*((1 - share) * old + share * now for old, now in zip(sums, new, strict=True)))
         classes = fetched(best_classes(sums, noise))

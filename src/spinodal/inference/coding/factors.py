@@ -35,10 +35,12 @@ _LEAST_COLUMN = 1e-8
 _FIRST_NOISE, _FIRST_SPREAD, _CLASS_MEANS = 0.3, 1e-4, 0.5
 # Degrees of freedom of the precisions of samples: the least, and the most, which stands for none.
 LEAST_FREEDOM, NO_TAILS = 1.0, 1e6
+# Newton steps for the log of these, and the longest.
+_STEPS, _LONGEST_STEP = 5, 0.5
 
 
 class Factors(NamedTuple):
-    """Of every class: log of its share, mean and covariance of the rows of L (the last column is the mean), noise, variance of entries of L,
+    """Of every class: log of its share, mean and covariance of rows of L (the last column is the mean), noise, variance of entries of L, and
     degrees of freedom of the precisions."""
 
     log_share: jax.Array  # K
@@ -209,9 +211,12 @@ def _freedom(freedom: jax.Array, mean: jax.Array) -> jax.Array:
 
     def step(_: int, log: jax.Array) -> jax.Array:
         down = jax.grad(slope)(log)
-        return jnp.clip(log - jnp.clip(slope(log) / jnp.where(down < 0, down, -1.0), -0.5, 0.5), jnp.log(LEAST_FREEDOM), jnp.log(NO_TAILS / 10))
+        newton = jnp.clip(slope(log) / jnp.where(down < 0, down, -1.0), -_LONGEST_STEP, _LONGEST_STEP)
+        return jnp.clip(log - newton, jnp.log(LEAST_FREEDOM), jnp.log(NO_TAILS / 10))
 
-    return jnp.where(freedom >= NO_TAILS, freedom, jnp.exp(jax.lax.fori_loop(0, 5, step, jnp.log(jnp.minimum(freedom, NO_TAILS / 10)))))
+    return jnp.where(
+        freedom >= NO_TAILS, freedom, jnp.exp(jax.lax.fori_loop(0, _STEPS, step, jnp.log(jnp.minimum(freedom, NO_TAILS / 10))))
+    )
 
 
 @jax.jit
