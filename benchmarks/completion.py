@@ -1,6 +1,6 @@
 """Tables filled in: spinodal.complete beside scikit-learn's FactorAnalysis and SoftImpute, on real data.
 
-    python -m benchmarks completion [--data digits,patches] [--methods 'Spinodal;SoftImpute'] [--design holes,rows]
+    python -m benchmarks completion [--data digits,patches] [--methods 'Spinodal;SoftImpute'] [--design holes,rows] [--figure]
 
 Some entries of tables that are known are held out at random: a fifth of all (holes), or a fifth of those in half of the rows (rows), so
 that the other half is whole. Errors are in units of each feature's standard deviation; densities are those of the standardised features,
@@ -31,6 +31,7 @@ import spinodal as sp
 
 LONG = True
 TABLE = Path(__file__).parent / "results" / "completion.csv"
+FIGURE = Path(__file__).parents[1] / "docs" / "images" / "completion.png"
 TUNED = ("patches", "indian pines", "digits", "wine")
 # Share of entries held out, rows of a data set that are used at most (fewer of one with many features), and the seed of both.
 HELD_OUT, MOST_ROWS, SEED = 0.2, 2000, 0
@@ -208,6 +209,34 @@ def measured(name: str, design: str, method: str) -> Row:
     return Row(name, design, method, min(errors), likeliest.log_density, *likeliest.coverage, closest.cpu, setting)
 
 
+def draw() -> None:
+    """Two spectra of the fermentation, a stretch of which was held out, and what was filled in."""
+    import matplotlib.pyplot as plt
+
+    whole = sp.datasets.fermentation()
+    rows = np.sort(np.random.default_rng(SEED).permutation(len(whole.values))[:300])
+    values, x = whole.values[rows, 100:900:4], np.array(whole.features, dtype=float)[100:900:4]
+    random = np.random.default_rng(SEED)
+    held = np.zeros(values.shape, bool)
+    for i in range(0, len(held), 2):  # every second spectrum misses a stretch
+        first = random.integers(held.shape[1] - 40)
+        held[i, first : first + 40] = True
+    found = sp.complete(np.where(held, np.nan, values))
+    low, high = found.interval(0.9)
+    print(f"{found.summary()}; 90% intervals hold {np.mean((low <= values) & (values <= high), where=held):.0%}")
+    figure, panels = plt.subplots(1, 2, figsize=(11, 3.2), layout="constrained", sharey=True)
+    for panel, i in zip(panels, (40, 200), strict=True):
+        panel.plot(x, np.where(held[i], np.nan, values[i]), color="0.3", lw=1, label="seen")
+        panel.plot(x[held[i]], values[i, held[i]], ".", color="C3", ms=3, label="held out")
+        panel.plot(x[held[i]], found.table[i, held[i]], color="C0", lw=1.2, label="filled in")
+        panel.fill_between(x[held[i]], low[i, held[i]], high[i, held[i]], color="C0", alpha=0.25, lw=0, label="90% interval")
+        panel.set_xlabel("wavenumber in 1/cm")
+    panels[0].set_ylabel("intensity")
+    panels[0].legend(fontsize=8)
+    figure.savefig(FIGURE, dpi=100)
+    print(f"{FIGURE.name} written")
+
+
 def rows_there() -> dict[tuple[str, str, str], Row]:
     """What was measured so far."""
     if not TABLE.exists():
@@ -231,7 +260,11 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--data", default=",".join(DATA))
     parser.add_argument("--design", default="holes,rows")
     parser.add_argument("--methods", default=";".join(METHODS), help="separated by semicolons")
+    parser.add_argument("--figure", action="store_true", help="draw docs/images/completion.png, and nothing else")
     options = parser.parse_args(arguments)
+    if options.figure:
+        draw()
+        return
     for name in options.data.split(","):
         if find_spec(DATA[name][0]) is None:
             print(f"{name} is left out: {DATA[name][0]} is not installed")

@@ -40,8 +40,8 @@ _STEPS, _LONGEST_STEP = 5, 0.5
 
 
 class Factors(NamedTuple):
-    """Of every class: log of its share, mean and covariance of rows of L (the last column is the mean), noise, variance of entries of L, and
-    degrees of freedom of the precisions."""
+    """Of every class: log of its share, mean and covariance of rows of L (the last column is the mean), noise, variance of entries of L,
+    and degrees of freedom of the precisions."""
 
     log_share: jax.Array  # K
     loadings: jax.Array  # K x M x R
