@@ -12,7 +12,7 @@ One JAX code path in single precision, compiled once for a number of classes: sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +34,17 @@ _RANKS = 4
 _ROOM = 4
 # The least number of samples of a class in a minibatch.
 _FEWEST = 1e-3
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled, with all digits of single precision: GPUs would multiply matrices with three digits, and covariances would not be positive."""
+
+    @wraps(function)
+    def exactly(*arguments: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return function(*arguments)
+
+    return jax.jit(exactly)
 
 
 class Classes(NamedTuple):
@@ -117,7 +128,7 @@ def fetched(tree: Any) -> Any:
     return jax.device_get(jax.block_until_ready(tree))
 
 
-@jax.jit
+@_compiled
 def sums_of(classes: Classes, data: jax.Array, uniform: jax.Array, noise: jax.Array) -> Sums:
     """What a batch of samples says. Each is given to one class, drawn by its probabilities with the help of a uniform number.
 
@@ -144,7 +155,7 @@ def sums_of(classes: Classes, data: jax.Array, uniform: jax.Array, noise: jax.Ar
     return Sums(stands_for * used, stands_for[:, None] * total, stands_for[:, None, None] * square)
 
 
-@jax.jit
+@_compiled
 def best_classes(sums: Sums, noise: jax.Array) -> Classes:
     """The classes of highest likelihood: eigenvectors of their covariances, and what the eigenvalues have above the noise."""
     count = jnp.maximum(sums.count, _FEWEST)
@@ -154,7 +165,7 @@ def best_classes(sums: Sums, noise: jax.Array) -> Classes:
     return Classes(count / count.sum(), mean, vectors, jnp.where(counts, values - noise, 0))
 
 
-@jax.jit
+@_compiled
 def _restore(classes: Classes, data: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
     def block(samples: jax.Array) -> tuple[jax.Array, jax.Array]:
         chance = jax.nn.softmax(log_density(classes, samples, noise), axis=1)
@@ -194,7 +205,7 @@ class Completed(NamedTuple):
     sums: Sums
 
 
-@jax.jit
+@_compiled
 def complete(classes: Classes, guess: jax.Array, data: jax.Array, seen: jax.Array, level: jax.Array, noise: jax.Array) -> Completed:
     """The entries of samples of which only some were `seen`, with noise, given the class that each is in.
 
