@@ -117,7 +117,7 @@ def spinodal_completed(values: np.ndarray, held: np.ndarray) -> Iterator[Found]:
     cpu = time.process_time() - begun
     at = [np.asarray(found.interval(level)) for level in (0.5, 0.9)]
     cover = tuple(float(np.mean((low[held] <= values[held]) & (values[held] <= high[held]))) for low, high in at)
-    yield Found(found.table, float(np.mean(found.log_density(values)[held])), (cover[0], cover[1]), cpu, found.summary())
+    yield Found(found.table, float(np.mean(found.log_density(values)[held])), (cover[0], cover[1]), cpu, found.summary().split("; ")[1])
 
 
 def factor_analysis(values: np.ndarray, held: np.ndarray) -> Iterator[Found]:

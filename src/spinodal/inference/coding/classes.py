@@ -37,7 +37,7 @@ _FEWEST = 1e-3
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled, with all digits of single precision: GPUs would multiply matrices with three digits, and covariances would not be positive."""
+    """Compiled, with all digits of single precision: some GPUs multiply matrices with three digits, and covariances lose their meaning."""
 
     @wraps(function)
     def exactly(*arguments: Any) -> Any:
