@@ -59,6 +59,10 @@ class Row(NamedTuple):
     setting: str
 
 
+# Fields of a row that are no numbers.
+WORDS = ("data", "design", "method", "setting")
+
+
 class Found(NamedTuple):
     """Means and variances of all entries, log densities and intervals of those held out, and what was set."""
 
@@ -245,7 +249,7 @@ def rows_there() -> dict[tuple[str, str, str], Row]:
     if not TABLE.exists():
         return {}
     with TABLE.open() as file:
-        rows = [Row(*(float(r[f]) if t == "float" else r[f] for f, t in Row.__annotations__.items())) for r in csv.DictReader(file)]
+        rows = [Row(*(r[name] if name in WORDS else float(r[name]) for name in Row._fields)) for r in csv.DictReader(file)]
     return {(row.data, row.design, row.method): row for row in rows}
 
 
