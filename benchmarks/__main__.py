@@ -9,7 +9,7 @@ from importlib import import_module
 import benchmarks
 
 # Benchmarks with options of their own.
-WITH_OPTIONS = ("completion", "dictionary", "first_answers", "frontier", "load", "noise", "pictures", "sensors", "sweeps")
+WITH_OPTIONS = ("channels", "completion", "dictionary", "first_answers", "frontier", "load", "noise", "pictures", "sensors", "sweeps")
 
 
 def main() -> int:

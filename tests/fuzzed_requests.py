@@ -14,12 +14,12 @@ from mutations import WORDS, spoiled_bytes, spoiled_value
 
 def requests() -> Family:
     from spinodal.explorer import server as module
-    from spinodal.explorer.runs import Run
+    from spinodal.explorer.runs import Job
 
-    Run._solve = lambda self: None  # type: ignore[method-assign]  # runs have tests of their own
+    Job._solve = lambda self: None  # type: ignore[method-assign]  # runs have tests of their own
     server = module.make_server(port=0)
     threading.Thread(target=answer_forever, args=(server,), daemon=True).start()
-    state = {"alpha": 0.5, "rho": 0.2, "eta": 1.0, "delta": 1e-6, "pi": 5.0, "x": "gauss-bernoulli", "f": "gaussian"}
+    state = {"alpha": 0.5, "rho": 0.2, "eta": 1.0, "delta": 1e-6, "pi": 5.0, "x": "gauss-bernoulli", "f": "gaussian", "channel": "gaussian"}
     wires = [{"id": "start", "property": "n_clicks", "value": 1}]
     kept = [{"id": "state", "property": "data", "value": state}, {"id": "instance", "property": "data", "value": {"n": 10, "seed": 1}}]
     outputs = [{"id": id, "property": kind} for id, kind in (("run", "data"), ("live", "data"), ("clock", "disabled"))]
@@ -32,6 +32,9 @@ def requests() -> Family:
     }
     told = {"output": "readout.children", "outputs": {"id": "readout", "property": "children"}, "inputs": kept[:1], "changedPropIds": []}
     bodies = [("/figures", state), ("/diagram", state), ("/_dash-update-component", start), ("/_dash-update-component", told)]
+
+    solve = {"file": "none", "options": {"transpose": False, "na": "-999", "n_atoms": 3, "density": 0.1, "channel": "one-bit", "seed": 1}}
+    of_files = [("/data/solve", solve), ("/data/read", solve), ("/job", {"id": "none"}), ("/job/cancel", {"id": "none"})]
 
     def written(path: str, body: bytes, method: str = "POST", host: str | None = None) -> bytes:
         host = f"127.0.0.1:{server.port}" if host is None else host
@@ -49,7 +52,7 @@ def requests() -> Family:
                 return b""
 
     def case(rng: random.Random) -> None:
-        path, body = rng.choice(bodies)
+        path, body = rng.choice(bodies + of_files)
         kind = rng.randrange(4)
         if kind <= 1:
             body = spoiled_value(rng, body)
@@ -69,6 +72,8 @@ def requests() -> Family:
 
     for path, body in bodies:
         assert b" 200 " in ask(written(path, json.dumps(body).encode()))[:20], path
+    for path, body in of_files:
+        assert b" 400 " in ask(written(path, json.dumps(body).encode()))[:20], path  # there is no such file, and no such work
     return case
 
 

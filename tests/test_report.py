@@ -321,3 +321,13 @@ def test_shapes_that_do_not_fill_an_atom_are_refused() -> None:
     for shape in ((3, 5), (0, 12), (-3, -4)):
         with pytest.raises(sp.InputError, match="atom_shape"):
             check_atom_shape(shape, 12)
+
+
+def test_the_largest_codes_come_with_their_intervals_where_they_can_be_trusted() -> None:
+    page = report_html(solved())
+    X, variance = np.asarray(solved().mean.X), np.asarray(solved().variance.X)
+    atom, signal = np.unravel_index(np.argmax(np.abs(X)), X.shape)
+    low, high = (X[atom, signal] + side * 1.645 * np.sqrt(variance[atom, signal]) for side in (-1, 1))
+    assert f"<td>atom {atom + 1} in signal {signal + 1}</td>" in page
+    assert f"<td>{low:.4g} to {high:.4g}</td>" in page
+    assert "90% interval" not in report_html(replace(solved(), status=Status.DIVERGED))

@@ -121,6 +121,37 @@ def sensors(rows: list[Row]) -> str:
     return pivot(rows, ("case",), "alpha", lambda cell: f"{cell[0]['recovered']} ({cell[0]['told']})", "of ten", "α = {}")
 
 
+def sensors_predicted(rows: list[Row]) -> str:
+    """The rate of each transition."""
+    return pivot(rows, ("kind",), "P", lambda cell: f"{float(cell[0]['alpha']):.3f}", "α at the transition", "P = {}")
+
+
+def right_channel(rows: list[Row]) -> str:
+    """The error of X with Gaussian noise and with the right channel, and how many of the runs are called converged."""
+    long = []
+    for row in rows:
+        times = float(row["gaussian"]) / float(row["right"])
+        cells = {
+            "Gaussian noise": f"{float(row['gaussian']):.1e}",
+            "converged": f"{row['gaussian_converged']} of {row['instances']} ({row['gaussian_status']})",
+            "right channel": f"{float(row['right']):.1e}",
+            "converged, right": f"{row['right_converged']} of {row['instances']}",
+            "times better": f"{times:.0f}" if times >= 10 else f"{times:.2g}",
+        }
+        long += [{"data": row["case"], "what": name, "value": value} for name, value in cells.items()]
+    return pivot(long, ("data",), "what", lambda cell: cell[0]["value"], "data", "{}")
+
+
+def channels(rows: list[Row]) -> str:
+    """Errors of F and X over the predicted ones, and how many runs have both near them."""
+
+    def cell(found: list[Row]) -> str:
+        [row] = found
+        return f"F {float(row['ratio_F']):.2f}, X {float(row['ratio_X']):.2f} ({row['within']} of {row['of']})"
+
+    return pivot(rows, ("channel",), "kind", cell, "channel", "{}")
+
+
 def pictures(rows: list[Row]) -> str:
     """PSNR in dB of every picture, for each task and level."""
     names = {"denoise": "noise of σ = {}", "inpaint": "{}% of the pixels missing"}
@@ -143,6 +174,9 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "wrong_models": wrong_models,
     "bits": bits,
     "sensors": sensors,
+    "sensors_predicted": sensors_predicted,
+    "right_channel": right_channel,
+    "channels": channels,
     "pictures": pictures,
     "load": load,
 }

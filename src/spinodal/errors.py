@@ -96,6 +96,17 @@ def check_path(name: str, path: str | Path) -> None:
         raise InputError(f"{name} must be a path without zero bytes, but {shown(str(path))} was given.")
 
 
+def check_file(name: str, path: str | Path) -> None:
+    """Refuse to read what is no plain file: a directory, nothing at all, or a pipe or device, which may never end."""
+    check_path(name, path)
+    if os.path.isdir(path):
+        raise InputError(f"{name} must be a file, but {str(path)!r} is a directory.")
+    if not os.path.exists(path):
+        raise InputError(f"{name} must be a file, but there is no file {str(path)!r}.")
+    if not os.path.isfile(path):
+        raise InputError(f"{name} must be a file, but {str(path)!r} is a pipe or a device.")
+
+
 def check_room(name: str, needed: int, given: str) -> None:
     """Refuse what needs more bytes than this machine has; `given` says what that is."""
     if needed > _ALWAYS_THERE and needed > (room := host_memory()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -27,10 +28,12 @@ def whole_file(path: Path, what: str | None = None) -> Iterator[Path]:
     Of a link what it points to is replaced. What earlier writers of this file left when they were killed is removed. `what` is the file in
     a complaint.
     """
-    target = path.resolve()
     try:
+        target = _resolved(path)
+        if target.exists() and not target.is_file():  # to put a file in the place of a device or a pipe would break what others do with it
+            raise InputError(f"{what or path} can't be written: it is a directory, a pipe or a device.")
         _remove_abandoned(target)
-        temporary, lock = _temporary(target)
+        temporary, lock = _temporary(target, path.suffix)
         try:
             yield temporary
             with temporary.open("rb+") as file:
@@ -45,14 +48,24 @@ def whole_file(path: Path, what: str | None = None) -> Iterator[Path]:
         raise InputError(f"{what or path} can't be written: {error.strerror or error}.") from None
 
 
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError:  # links in a circle, before Python 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+
+
 def _prefix(path: Path) -> str:
     """How the names of all temporary files for this one begin: hidden, and of the same length for all."""
     return f".spinodal-{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}-"
 
 
-def _temporary(path: Path) -> tuple[Path, int | None]:
-    """A new file for what will be `path`, and a lock on it that ends with this process; None where there are no locks."""
-    ending = path.suffix if len(os.fsencode(path.suffix)) <= _LONGEST_ENDING else ""
+def _temporary(path: Path, ending: str = "") -> tuple[Path, int | None]:
+    """A new file for what will be `path`, and a lock on it that ends with this process; None where there are no locks.
+
+    Its name ends as the user's does, which what it points to need not: some writers add an ending that they miss.
+    """
+    ending = ending if len(os.fsencode(ending)) <= _LONGEST_ENDING else ""
     while True:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=ending)
         if fcntl is None:

@@ -6,11 +6,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+# What axe-core has to say of a page that is serious: the rule, and where it is broken.
+ACCESSIBLE = f"""async () => {{
+  {files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")};
+  const found = await axe.run(document, {{ resultTypes: ["violations"] }});
+  const bad = found.violations.filter((each) => ["serious", "critical"].includes(each.impact));
+  return bad.map((each) => [each.id, ...each.nodes.map((node) => node.html.slice(0, 200))]);
+}}"""
 # Compiling takes a while on two cores, more so when they have other work.
 PATIENCE = 60_000
 expect.set_options(timeout=PATIENCE)
@@ -69,3 +78,8 @@ def drawn(page: Page) -> None:
     for name in ("diagram", "potential", "curve", "errors"):
         page.wait_for_selector(f"#{name} .scatterlayer .trace path")
     page.wait_for_selector("#readout .phase")
+
+
+def state(page: Page) -> dict[str, str]:
+    """The state in a page's address."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}

@@ -97,6 +97,16 @@ def test_curve_writes_its_four_files(run_cli: Run, tmp_path: Path) -> None:
     assert dict(dataset.sizes) == {"eta": 2, "pi": 9}
 
 
+@pytest.mark.claims
+@pytest.mark.parametrize("words", [("diagram", "--rho", "0.1:0.3:3"), ("curve", "--rho", "0.1", "--pi", "1:5:3")])
+def test_figures_are_drawn_for_other_channels(run_cli: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = run_cli(*words, "--alpha", "0.5", "--eta", "0.1", "--channel", "clipped:low=-1,high=1,variance=1e-4", "--out", ".")
+    assert done.code == 0, done.err
+    dataset = assert_figure_files(tmp_path, words[0])
+    assert dataset.attrs["channel"] == "Clipped(low=-1.0, high=1.0, variance=0.0001)"
+    assert run_cli(*words, "--alpha", "0.5", "--channel", "poisson", "--delta", "0.1", "--out", ".").code == 2
+
+
 @pytest.mark.parametrize("eta", ["0.5", "inf"])
 def test_sample_writes_plain_arrays(run_cli: Run, tmp_path: Path, eta: str) -> None:
     words = ("--n", "20", "--alpha", "0.5", "--pi", "2", "--rho", "0.2", "--eta", eta, "--delta", "0.01", "--seed", "4", "--out", "a/i.npz")

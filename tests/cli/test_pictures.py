@@ -51,7 +51,7 @@ def test_missing_pixels_are_those_that_the_mask_shows(run_cli: Callable[..., Any
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["denoise", "no.png"], "FILE must be a picture that can be read"),
+        (["denoise", "no.png"], "FILE must be a file, but there is no file 'no.png'"),
         (["denoise", "words.png"], "FILE must be a picture"),
         (["denoise", "in.png", "--out", "out.jpg"], "out must be a file name ending in .png"),
         (["denoise", "in.png", "--out", "in.png"], "out must be another file than the picture"),

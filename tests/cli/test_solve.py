@@ -319,3 +319,18 @@ def test_an_interruption_while_writing_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.claims
+def test_noise_variances_come_from_a_file_or_are_learned_for_each_row(run_cli: Run, tmp_path: Path) -> None:
+    file = write(tmp_path / "i.npz", **ARRAYS)
+    np.savetxt(tmp_path / "noise.csv", np.full((12, 1), 1e-2))
+    words = ("solve", str(file), "--rho", "0.1", "--eta", "0.1", "--json", "--lenient")
+    one = json.loads(run_cli(*words, "--noise-variance", "noise.csv").out)
+    assert one["parameters"].get("noise_variance") is None  # one for each row: no number says it
+    rows = json.loads(run_cli(*words, "--noise-variance", "rows").out)
+    assert rows["learned"] == ["row_variances"]
+    np.savetxt(tmp_path / "noise.csv", np.full((5, 1), 1e-2))
+    done = run_cli(*words, "--noise-variance", "noise.csv")
+    assert done.code == 2
+    assert "noise_variance must be a number, 12 x 1, 1 x 60 or 12 x 60" in done.err

@@ -164,7 +164,11 @@ def test_centred_on_the_way(run_cli: Run, tmp_path: Path, instance: sp.Instance)
     assert not any("mean" in warning for warning in result["warnings"])
     with np.load(tmp_path / "y-spinodal.npz") as saved:
         np.testing.assert_allclose(saved["row_means"], Y.mean(axis=1))
-    assert any("--center" in warning for warning in answer(run_cli("solve", "y.csv.gz", *PARAMETERS, "--n-atoms", "20"))["warnings"])
+    unsaid, left = (answer(run_cli("solve", "y.csv.gz", *PARAMETERS, "--n-atoms", "20", *more)) for more in ((), ("--no-center",)))
+    assert (unsaid["centered"], unsaid["residual"]) == (True, result["residual"])
+    assert any("taken off" in warning and "--no-center" in warning for warning in unsaid["warnings"])
+    assert "centered" not in left
+    assert any("(center=True, --center)" in warning for warning in left["warnings"])
     answer(run_cli("solve", "y.csv.gz", *PARAMETERS, "--n-atoms", "20", "--center", "--out", "s.csv"))
     means = pandas.read_csv(tmp_path / "s.csv").query("matrix == 'row_means'")["mean"]
     np.testing.assert_allclose(means, Y.mean(axis=1))

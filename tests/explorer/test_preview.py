@@ -15,13 +15,17 @@ from conftest import Done
 from spinodal.explorer import preview, snippets
 from spinodal.explorer.app import exact_numbers
 from spinodal.explorer.draw import diagram_figure
-from spinodal.explorer.state import State
+from spinodal.explorer.state import CHANNELS, VALUES, State
+from spinodal.model.channels import named_channel
+from spinodal.model.channels.named import NAMES
 from spinodal.model.quadrature import averages
 
 # Interpolation between tabulated averages, relative.
 TABLES = 5e-5
 # Transitions read off the grid, relative: two pixels of a diagram of 300 that spans two decades are 3%.
 PREVIEWED = 5e-3
+# Channels whose point has a test of its own, or takes a minute.
+_TOLD = ("gaussian", "poisson", "student")
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.2, 0.37, 0.96])
@@ -60,7 +64,7 @@ def test_grey_is_where_there_is_nothing_to_gain(state: State) -> None:
 
 
 def test_the_point_is_the_point() -> None:
-    state = State(pi=3.0)
+    state = State(alpha=0.5, rho=0.2, pi=3.0)
     point, problem = preview.point(state), state.problem()
     outcome = sp.theory.outcomes([problem])[0]
     assert point.outcome.phase == outcome.phase == "hard"
@@ -71,6 +75,39 @@ def test_the_point_is_the_point() -> None:
     assert point.trajectory.mse.X[-1] == pytest.approx(outcome.amp.mse.X, rel=1e-4)
 
 
+@pytest.mark.claims
+@pytest.mark.parametrize("channel", [name for name in CHANNELS if name not in _TOLD])
+def test_the_point_of_another_channel_is_the_point(channel: str) -> None:
+    """A table between two others, against the channel's own."""
+    state = State(channel=channel, rho=0.17, delta=1e-3)
+    point, [exact] = preview.point(state), sp.theory.outcomes([state.problem()])
+    assert point.outcome.phase == exact.phase
+    for name in ("X", "F"):
+        assert getattr(point.outcome.amp.mse, name) == pytest.approx(getattr(exact.amp.mse, name), rel=1e-3)
+        assert getattr(point.outcome.bayes.mse, name) == pytest.approx(getattr(exact.bayes.mse, name), rel=1e-3)
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("channel", ["clipped", "gains"])
+def test_the_previewed_diagram_of_another_channel_is_its_spinodal(channel: str) -> None:
+    state = State(channel=channel, delta=1e-4)
+    drawn = preview.diagram(state)
+    for k in (5, 8):  # densities at which there is one
+        exact = sp.spinodal(state._replace(rho=float(drawn.across[k])).problem())
+        assert exact is not None
+        assert drawn.transitions.spinodal[k] == pytest.approx(exact, rel=PREVIEWED)
+
+
+def test_channels_of_the_page_are_those_of_the_command_line() -> None:
+    """Every name of the command line is offered, and every offer is understood whatever the slider says."""
+    assert {each.words.partition(":")[0] for each in CHANNELS.values()} == set(NAMES)
+    for name in CHANNELS:
+        for delta in (VALUES["delta"][0], VALUES["delta"][-1]):
+            state = State(channel=name, delta=delta)
+            assert repr(state.channel_object()) == repr(named_channel(state.channel_words())) or name == "gaussian"
+            assert state.channel_words() in snippets.code(state) or name == "gaussian"
+
+
 def test_a_prior_without_a_density_has_a_diagram_over_alpha() -> None:
     drawn = preview.diagram(State(x="rademacher", alpha=0.7))
     assert drawn.axis == "alpha"
@@ -79,7 +116,7 @@ def test_a_prior_without_a_density_has_a_diagram_over_alpha() -> None:
 
 
 def test_the_command_line_prints_the_numbers_on_screen(spinodal_command: Callable[..., Done]) -> None:
-    state = State(pi=3.0)
+    state = State(alpha=0.5, rho=0.2, pi=3.0)
     outcome, transitions = exact_numbers(state)
     code, out, err = spinodal_command(*snippets.command(state).splitlines()[0].split()[1:], "--json")
     assert code == 0, err

@@ -117,7 +117,7 @@ def test_runs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) ->
         one = runs.start(STATE)
         one.cancel()
         one.thread.join(timeout=10)
-    assert len(runs._runs) <= module.MOST_KEPT
+    assert len(runs._jobs) <= module.MOST_KEPT
 
 
 def test_a_cancelled_run_ends_while_it_is_compiled() -> None:
@@ -150,9 +150,9 @@ def test_a_lost_process_is_a_failed_run() -> None:
 
 def test_what_can_not_be_solved_is_said() -> None:
     said: list[dict[str, Any]] = []
-    worker.tell(STATE._replace(n=-1), said.append)
+    worker.tell({"state": STATE._replace(n=-1)._asdict()}, said.append)
     assert said[0]["ended"].startswith("refused: n must be")
-    worker.tell(STATE._replace(x="nonsense"), said.append)
+    worker.tell({"state": STATE._replace(x="nonsense")._asdict()}, said.append)
     assert said[1:] == [{"ended": "failed: KeyError"}]
 
 

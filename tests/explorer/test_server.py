@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from spinodal.explorer.security import LONGEST_REQUEST
+from spinodal.explorer.security import LONGEST_REQUEST, LONGEST_UPLOAD, too_long
 
 QUIET = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 HALF = b"POST /figures HTTP/1.1\r\nHost: "
@@ -87,6 +87,12 @@ def test_a_long_body_is_refused_before_it_is_read(served: Served) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
         connection.sendall(f"POST /figures HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nContent-Length: {10**12}\r\n\r\n".encode())
         assert b" 413 " in connection.recv(100)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
+        length = 50_000_000
+        connection.sendall(f"POST /data?name=x.csv HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nContent-Length: {length}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(1000), b""))
+    assert b" 413 " in answer
+    assert answer.split(b"\r\n\r\n")[1].decode() == too_long(LONGEST_UPLOAD)
 
 
 def test_files_are_kept_by_browsers_and_connections_by_the_server(served: Served) -> None:

@@ -63,7 +63,7 @@ def collectives(devices: int) -> list[tuple[str, str]]:
     with jax.enable_x64(True), placement.active():
         model = sp.Model(problem.prior, problem.channel, problem.knowledge)
         numbers = placement.everywhere(jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], model))
-        observed, keys = placement.columns(observed), placement.everywhere(jax.random.split(jax.random.key(0), 1))
+        observed, keys = placement.columns(observed), placement.everywhere(jnp.zeros((1, 2), int))
         plan = Plan(sp.Search().around(sp.AMP()), N, "float64", sp.Pair(False, False))
         run = begin_batch(plan, observed, numbers, keys, None, COLD)
         run = placement.run(run, plan.solver.divided(run.state))

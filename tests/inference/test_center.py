@@ -36,10 +36,74 @@ def test_means_are_of_observed_entries_and_of_each_instance() -> None:
     np.testing.assert_allclose(np.sum(found[0].observed.Y, axis=1), 0, atol=1e-9)
 
 
-def test_without_it_nothing_is_taken_off() -> None:
-    found = sp.solve(OBSERVED, PROBLEM, max_iterations=2)
-    assert found.row_means is None
+def test_centred_data_are_left_as_they_are() -> None:
+    found, without = (sp.solve(OBSERVED, PROBLEM, max_iterations=5, **more) for more in ({}, {"center": False}))
+    assert (found.row_means, found.centered) == (None, None)
     assert "row_means" not in found.to_xarray()
+    np.testing.assert_array_equal(found.observed.Y, OBSERVED.Y)
+    np.testing.assert_array_equal(found.mean.X, without.mean.X)
+
+
+def test_an_offset_is_taken_off_and_that_is_said() -> None:
+    far = OBSERVED._replace(Y=OBSERVED.Y + OFFSET[:, None])
+    found, asked, left = (sp.solve(far, PROBLEM, **more) for more in ({}, {"center": True}, {"center": False}))
+    np.testing.assert_array_equal(found.mean.X, asked.mean.X)
+    np.testing.assert_array_equal(found.row_means, asked.row_means)
+    assert (found.status, found.centered, asked.centered, left.centered) == ("converged", "auto", "asked", None)
+    assert left.row_means is None
+    assert asked.warnings == ()
+    (warning,) = found.warnings
+    assert "so the mean of each row was taken off and kept as row_means" in warning
+    assert "center=False (--no-center)" in warning
+    assert "subtract the mean of each row (center=True, --center)" in left.warnings[0]
+
+
+def test_a_small_offset_of_many_signals_is_told_from_chance() -> None:
+    """1% of the power, far above the 1/2000 that a mean of 2000 signals has by chance."""
+    Y = np.random.default_rng(0).normal(size=(6, 2000))
+    for offset, off in ((0.1, True), (0.01, False)):
+        assert (sp.solve(Y + offset, n_atoms=3, max_iterations=1, runs=1).row_means is not None) is off
+    # Marks for missing entries are no mean.
+    marked = np.where(np.random.default_rng(1).random(Y.shape) < 0.01, -999.0, Y)
+    assert sp.solve(marked, n_atoms=3, max_iterations=1, runs=1).row_means is None
+
+
+def test_holes_batches_and_numbers_of_atoms_are_looked_at_by_themselves() -> None:
+    seen = np.random.default_rng(0).random(OBSERVED.Y.shape) < 0.8
+    far = OBSERVED.Y + OFFSET[:, None]
+    batch = sp.Observed(np.stack([OBSERVED.Y, far]), None, np.stack([seen] * 2))
+    found = sp.solve(batch, n_atoms=20, max_iterations=2, runs=1)
+    np.testing.assert_array_equal(found.row_means[0], 0)
+    np.testing.assert_allclose(found.row_means[1], np.mean(far, axis=1, where=seen))
+    assert (found[0].row_means, found[0].centered, found[1].centered) == (None, None, "auto")
+    assert not any("mean of Y" in words for words in found.warnings[0])
+    assert "mean of Y" in found.warnings[1][0]
+    several = sp.solve(far, n_atoms=[4, 5], max_iterations=2, runs=1)
+    np.testing.assert_allclose(several.row_means, far.mean(axis=1))
+    assert several.centered == "auto"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PROBLEM.replace(prior=sp.Pair(F=sp.Gaussian(), X=sp.GaussBernoulli(0.1, mean=1.0))),
+        PROBLEM.replace(channel=sp.SensorOffsets(1e-2)),
+        PROBLEM.replace(channel=sp.Clipped(-100.0, 500.0, variance=1e-2)),
+    ],
+)
+def test_nothing_is_taken_off_where_the_model_explains_the_mean(model: sp.Problem) -> None:
+    assert sp.solve(OBSERVED._replace(Y=OBSERVED.Y + 50), model, max_iterations=2).row_means is None
+
+
+def test_a_mean_that_is_learned_stays() -> None:
+    found = sp.solve(OBSERVED._replace(Y=OBSERVED.Y + 50), PROBLEM, learn=("slab_mean",), max_iterations=2)
+    assert found.row_means is None
+
+
+def test_noise_with_outliers_is_centred_too() -> None:
+    found = sp.solve(OBSERVED.Y + 50, F_prime=OBSERVED.F_prime, channel=sp.Outliers(1e-2), max_iterations=2)
+    assert found.centered == "auto"
+    assert "mean of Y is far from zero" in found.warnings[0]
 
 
 def test_what_is_suspicious_is_looked_for_in_the_data_as_given() -> None:
@@ -52,5 +116,5 @@ def test_refused_where_the_model_explains_the_mean() -> None:
     positive = PROBLEM.replace(prior=sp.Pair(F=sp.Gaussian(), X=sp.GaussBernoulli(0.1, mean=1.0)))
     with pytest.raises(sp.InputError, match="center must be left out where the prior of X has a mean"):
         sp.solve(OBSERVED, positive, center=True)
-    with pytest.raises(sp.InputError, match="center must be True or False, but 'yes' was given"):
+    with pytest.raises(sp.InputError, match=r"center must be True, False or .auto., but 'yes' was given"):
         sp.solve(OBSERVED, PROBLEM, center="yes")

@@ -220,3 +220,36 @@ def test_a_wrong_model_is_not_called_converged_and_right() -> None:
     """Told a density of 1e-9, the solver explains nothing, and its residual says so."""
     solution = sp.solve(INSTANCE.observed, changed(rho=1e-9), max_iterations=400)
     assert solution.residual > 0.5 * np.mean(Y**2)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"dtype": "x"}, "dtype must be one of float64, float32, but 'x' was given"),
+        ({"density": [0.1, 0.2]}, "density must be a number or .auto., but"),
+        ({"density": 1j}, "density must be a number or .auto., but 1j was given"),
+        ({"noise_variance": True}, "noise_variance must be a number or .auto., but True was given"),
+        ({"learn": 3}, "learn must be a list of names of parameters, but 3 was given"),
+        ({"learn": "density"}, "learn must be a list of names of parameters, but 'density' was given"),
+        ({"search": "x"}, "search must be a spinodal.Search, but 'x' was given"),
+        ({"progress": "x"}, "progress must be True, False or a function, but 'x' was given"),
+        ({"watch": 3}, "watch must be a function, but 3 was given"),
+    ],
+)
+def test_options_of_a_wrong_kind_are_refused_in_one_sentence(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(sp.InputError, match=sentence):
+        sp.solve(Y, n_atoms=3, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"noise_variance": "x"}, "noise_variance must be a number"),
+        ({"gains": "yes"}, "gains must be True or False, but 'yes' was given"),
+        ({"faults": 2}, "faults must be True or False, but 2 was given"),
+        ({"learn": ("density",)}, "learn must be left out of calibrate"),
+    ],
+)
+def test_options_of_calibrate_are_refused_in_one_sentence(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(sp.InputError, match=sentence):
+        sp.calibrate(Y, F_PRIME, **options)

@@ -223,6 +223,11 @@ def test_a_solution_without_data_or_with_nan_is_looked_at_without_an_error() -> 
     assert suspicions(replace(lost, mean=sp.Pair(lost.mean.F * np.nan, lost.mean.X))) == ()
 
 
+def test_data_of_nothing_but_constant_rows_are_looked_at_without_an_error() -> None:
+    found = of_array(np.repeat(np.arange(1.0, M + 1)[:, None], P, axis=1))
+    assert any("of Y never change; leave out what is constant" in words for words in found.warnings)
+
+
 def test_medians_are_those_of_numpy() -> None:
     values = np.where(np.random.default_rng(0).random((7, 9)) < 0.3, np.nan, drawn(rows=7, signals=9))
     for axis in (0, 1):

@@ -61,7 +61,18 @@ def test_other_priors() -> None:
     assert problem.prior.X == sp.Laplace(0.5)
 
 
+def test_other_channels() -> None:
+    text = "N = 8\n{}[grid]\nalpha = 0.5\npi = 2\nrho = 0.1\n"
+    spec, plain = parse_spec(text.format('channel = "clipped:low=-1,high=1"\n')), parse_spec(text.format(""))
+    assert problem_of(spec.designs[0], spec.prior, spec.channel).channel == sp.Clipped(-1.0, 1.0)
+    assert problem_of(plain.designs[0], plain.prior, plain.channel).channel == sp.GaussianNoise(0.0)
+    assert {point.id for point in make_plan(spec).points}.isdisjoint(point.id for point in make_plan(plain).points)
+
+
 BAD = {
+    "N = 8\nchannel = 'cliped'\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2": "channel must be one of gaussian",
+    "N = 8\nchannel = 3\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2": "channel must be words like",
+    "N = 8\nchannel = 'poisson'\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2\nnoise_variance = 1": "noise_variance must be left out",
     "N = 8\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2\nnoise = 1": "'noise' was given",
     "N = 8\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2\nnoise_varience = 1": "did you mean noise_variance?",
     "N = 8\nmax_iteration = 5\n[grid]\nalpha = 0.5\nrho = 0.1\npi = 2": "did you mean max_iterations?",

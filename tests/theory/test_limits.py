@@ -147,3 +147,21 @@ def test_an_equivalent_matrix_prior_through_the_inversion() -> None:
     assert sp.spinodal(inverted) == pytest.approx(sp.spinodal(direct), rel=1e-8)
     for one, other in zip(sp.fixed_points(inverted), sp.fixed_points(direct), strict=True):
         np.testing.assert_allclose((one.snr_X, *one.mse, one.free_entropy), (other.snr_X, *other.mse, other.free_entropy), rtol=1e-8)
+
+
+@pytest.mark.claims
+def test_one_bit_with_f_known_is_the_bayes_optimal_perceptron() -> None:
+    """Opper and Haussler (Phys. Rev. Lett. 66, 2677, 1991): an error of .442/alpha, which is Gyorgyi and Tishby's .625/alpha of Gibbs
+    learning over sqrt(2). Xu, Kabashima and Zdeborova (J. Stat. Mech. P11015, 2014): sparse signals reach what is possible with known
+    positions, that is, alpha/rho in the place of alpha."""
+
+    def angle(alpha: float, prior: sp.Prior) -> float:
+        problem = sp.Problem(alpha=alpha, pi=1.0, prior=sp.Pair(sp.Gaussian(), prior), channel=sp.OneBit(), knowledge=sp.Known())
+        power = float(prior.moments().variance)
+        return float(np.arccos(np.sqrt(1 - sp.amp_mse(problem).mse.X / power)) / np.pi)
+
+    dense = [alpha * angle(alpha, sp.Gaussian()) for alpha in (1e3, 1e4)]
+    assert dense[1] == pytest.approx(0.442, abs=5e-4)
+    assert abs(dense[1] - 0.442) < abs(dense[0] - 0.442) + 1e-4
+    sparse = 1e4 * 32 * angle(1e4, sp.GaussBernoulli(1 / 32))
+    assert sparse == pytest.approx(0.442, abs=2e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -41,6 +42,8 @@ def main(words: Sequence[str] | None = None) -> None:
         # Typer's own complaints (unknown or missing options) carry format_message; everything else is a bug and keeps its traceback.
         if "RESOURCE_EXHAUSTED" in str(error):  # XLA's word
             code = _complain("there is not enough memory on the device for this size.")
+        elif "Unable to initialize backend" in str(error):  # JAX's words
+            code = _complain(f"JAX_PLATFORMS must name a kind of device that is here, but {os.environ.get('JAX_PLATFORMS')!r} was given.")
         elif hasattr(error, "format_message"):
             code = _complain(error.format_message())
         else:
@@ -49,7 +52,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _print_anything() -> None:
-    """Names of files may hold bytes that are no text; printing them must not end a command that has done its work."""
+    """Names of files may hold bytes that are no text; printing them must not end a command that has done its work.
+
+    Streams that were closed are opened to nowhere, or else the next file that is opened would take their place.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -28,7 +28,8 @@ ChannelName = Annotated[
     typer.Option(
         "--channel",
         metavar="NAME[:key=value,..]",
-        help="How Y comes from F X: outliers, student, clipped, quantized, one-bit, binary or poisson, in place of Gaussian noise.",
+        help="How Y comes from F X, in place of Gaussian noise: outliers, student, clipped, quantized, one-bit, binary, poisson, gains, "
+        "offsets, faulty or sensors.",
     ),
 ]
 Observed = Annotated[str, typer.Option(metavar="FRACTION", help="Fraction of the entries of Y that are observed.")]
@@ -97,12 +98,15 @@ def diagram(
     eta: Etas = "0.01,0.1,1,inf",
     noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
+    channel: ChannelName = None,
     json: AsJson = False,
 ) -> None:
     """The phase diagram over density and pi (figure 1): PNG, SVG, CSV and NetCDF."""
     from . import theory_commands
 
-    theory_commands.diagram(alpha=alpha, density=density, eta=eta, noise_variance=noise_variance, observed=observed, out=out, as_json=json)
+    theory_commands.diagram(
+        alpha=alpha, density=density, eta=eta, noise_variance=noise_variance, observed=observed, channel=channel, out=out, as_json=json
+    )
 
 
 @app.command()
@@ -114,13 +118,22 @@ def curve(
     eta: Etas = "0.01,1,inf",
     noise_variance: NoiseVariance = "0",
     observed: Observed = "1",
+    channel: ChannelName = None,
     json: AsJson = False,
 ) -> None:
     """Bayes-optimal and AMP errors against pi (figure 2): PNG, SVG, CSV and NetCDF."""
     from . import theory_commands
 
     theory_commands.curve(
-        alpha=alpha, density=density, pi=pi, eta=eta, noise_variance=noise_variance, observed=observed, out=out, as_json=json
+        alpha=alpha,
+        density=density,
+        pi=pi,
+        eta=eta,
+        noise_variance=noise_variance,
+        observed=observed,
+        channel=channel,
+        out=out,
+        as_json=json,
     )
 
 
@@ -174,7 +187,13 @@ def solve(
     ] = None,
     density: Annotated[str | None, typer.Option("--density", "--rho", metavar="R", help=f"Density of X. {_LEARNED}")] = None,
     noise_variance: Annotated[
-        str | None, typer.Option("--noise-variance", "--delta", metavar="D", help=f"Noise variance. {_LEARNED}")
+        str | None,
+        typer.Option(
+            "--noise-variance",
+            "--delta",
+            metavar="D",
+            help=f"Noise variance. {_LEARNED} Or rows, to learn one for each row; or a file with one for each row, column or entry.",
+        ),
     ] = None,
     eta: Annotated[str | None, typer.Option(metavar="E", help=f"Error of F_prime. {_LEARNED}")] = None,
     channel: ChannelName = None,
@@ -188,7 +207,13 @@ def solve(
     ] = None,
     na: Annotated[list[str] | None, typer.Option(metavar="VALUE", help="A value that means a missing entry; may be given again.")] = None,
     header: Annotated[bool, typer.Option("--header", help="The first line holds names, even if they are numbers.")] = False,
-    center: Annotated[bool, typer.Option("--center", help="Take the mean of each row off first, and keep it with the result.")] = False,
+    center: Annotated[
+        bool | None,
+        typer.Option(
+            "--center/--no-center",
+            help="Take the mean of each row off first, and keep it with the result, or leave it; if left out, as the data ask for.",
+        ),
+    ] = None,
     report: Annotated[str | None, typer.Option(metavar="REPORT.html", help="Where to write a page about the result.")] = None,
     atom_shape: Annotated[
         tuple[int, int] | None, typer.Option(metavar="H W", help="Atoms are images of this shape, in the report.")
@@ -223,7 +248,7 @@ def solve(
         array=array,
         transpose=transpose,
         layout={"decimal": decimal, "index_col": index_col, "na": na or (), "header": header},
-        center=center,
+        center="auto" if center is None else center,
         report=report,
         atom_shape=atom_shape,
         max_iterations=max_iterations,

@@ -15,6 +15,7 @@ import typer
 from .. import inference
 from ..errors import InputError, check_choice, check_count, check_path, shown
 from ..inference.solution import Solution
+from ..inference.starts import ROWS
 from ..io import Measurements, read_measurements
 from ..io.read import TEXT, kind_of
 from ..io.write import named_file, save_solution
@@ -56,7 +57,8 @@ def solve(
         say = stage or (lambda *_: None)
         say("reading", 0, np.nan)
         measured = _measured(file, f_prime, array, transpose, layout)
-        told: dict[str, Any] = {name: _number_or_auto(name, text, measured) for name, text in given.items()}
+        told: dict[str, Any] = {name: _number_or_auto(name, text, measured) for name, text in given.items() if name != "noise_variance"}
+        told["noise_variance"] = _noise(given["noise_variance"], measured, layout["decimal"])
         told["n_atoms"] = measured.parameters.get("n_atoms") if sizes is None else sizes[0] if len(sizes) == 1 else sizes
         told["channel"] = None if channel is None else named_channel(channel)
         if channel is not None and given["noise_variance"] is None:
@@ -114,6 +116,18 @@ def _number_or_auto(name: str, text: str | None, measured: Measurements) -> floa
     if text is not None:
         return number(name, text)
     return number(name, str(measured.parameters[name])) if name in measured.parameters else None
+
+
+def _noise(text: str | None, measured: Measurements, decimal: str) -> Any:
+    """The noise variance: a number or auto, as others; "rows"; or a file with one for each row, column or entry of Y."""
+    if text is not None and text.strip().lower() == ROWS:
+        return ROWS
+    if text is None or not Path(text).is_file():
+        return _number_or_auto("noise_variance", text, measured)
+    table = read_measurements(text, decimal=decimal if kind_of(Path(text)) in TEXT else ".").observed
+    if table.mask is not None and not np.all(table.mask):
+        raise InputError(f"noise_variance must have all its entries, but some are missing in {text!r}.")
+    return table.Y
 
 
 def _target(out: str | None, file: str) -> Path:

@@ -17,6 +17,7 @@ def prepare(*, use_cache: bool) -> None:
     """Set the environment that JAX reads when it is imported. What the user has set stays."""
     if os.environ.get(_LEVEL, _BY_JAX) == _BY_JAX:
         os.environ[_LEVEL] = _QUIET
+    os.environ["MPLBACKEND"] = "agg"  # figures go to files only; Matplotlib ends on a word here that it can't use
     if not use_cache or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     with warnings.catch_warnings(record=True) as complaints:

@@ -104,12 +104,12 @@ def _check_points(*axes: list[float]) -> None:
     check_count("the number of points of the figure", math.prod(map(len, axes)), 1, _MOST_POINTS)
 
 
-def diagram(*, alpha: str, density: str, eta: str, noise_variance: str, observed: str, out: str, as_json: bool) -> None:
+def diagram(*, density: str, eta: str, out: str, as_json: bool, **words: Any) -> None:
     densities, etas = grid("density", density), numbers("eta", eta)
     _check_density(densities)
     _check_points(densities, etas)
     check("eta", etas, 0.0, np.inf)
-    problem = problem_from(alpha=alpha, pi="1", density="0.5", eta="inf", noise_variance=noise_variance, observed=observed)
+    problem = problem_from(pi="1", density="0.5", eta="inf", **words)
     directory = writable_directory("out", out)
     with output.progress_bar("spinodals") as progress:
         dataset = phase_diagram(problem, rho=densities, eta=etas, progress=progress)
@@ -119,12 +119,12 @@ def diagram(*, alpha: str, density: str, eta: str, noise_variance: str, observed
     output.report_files(paths + output.save_dataset(dataset, directory, "diagram"), as_json)
 
 
-def curve(*, alpha: str, density: str, pi: str, eta: str, noise_variance: str, observed: str, out: str, as_json: bool) -> None:
+def curve(*, pi: str, eta: str, out: str, as_json: bool, **words: Any) -> None:
     signals, etas = grid("pi", pi), numbers("eta", eta)
     check_positive("pi", signals)
     check("eta", etas, 0.0, np.inf)
     _check_points(signals, etas)
-    problem = problem_from(alpha=alpha, pi="1", density=density, eta="inf", noise_variance=noise_variance, observed=observed)
+    problem = problem_from(pi="1", eta="inf", **words)
     directory = writable_directory("out", out)
     with output.progress_bar("errors") as progress:
         dataset = error_curves(problem, eta=etas, pi=signals, progress=progress)

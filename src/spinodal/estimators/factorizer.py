@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, check
+from ..inference.checks import is_centered
 from ..inference.coding import (
     Codes,
     Fitted,
@@ -25,8 +26,9 @@ from ..inference.coding import (
     published_codes,
     restored_std,
 )
+from .sanity import means_to_take, without_masked
 from .storage import Storable
-from .validation import check_parameters, column_means, is_auto, options_of, warn_before
+from .validation import check_parameters, is_auto, options_of, warn_before
 
 _WHY = {
     "max_iterations": "Not settled after max_iter={self.max_iter} iterations and refine_iter={self.refine_iter} rounds; raise them.",
@@ -57,7 +59,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         nominal = self._nominal(X)
         n_components = self._count(X, nominal)
         warn_before(self, X, n_components)
-        self.mean_ = column_means(X) if self.center else np.zeros(X.shape[1], X.dtype)
+        self.mean_ = means_to_take(is_centered(self.center), X, n_components, self.slab_mean)
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
         before = self._learned() if known else None
         with _one_thread():
@@ -217,7 +219,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             return published_codes(self._learned(), X - self.mean_, own_density=self.own_density, fast=self.fast), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
-        return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        return validate_data(self, without_masked(X), reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
 
     def _given(self) -> Given:
         """The parameters that the user gives or leaves to be learned, checked."""

@@ -9,9 +9,10 @@ import numpy as np
 from ..errors import InputError, check_count, check_positive
 from ..inference.coding import Given, Nominal
 from .factorizer import Factorizer
+from .frames import Framed
 
 
-class DictionaryLearner(Factorizer):
+class DictionaryLearner(Framed, Factorizer):
     """Bayesian dictionary learning: data = codes @ components_ + noise, nothing known of the components.
 
     Args:
@@ -22,7 +23,9 @@ class DictionaryLearner(Factorizer):
         slab_variance: variance of the nonzero codes; "auto" learns it.
         own_density: every sample has a density of its own, near the common one: for data of unequal complexity, such as patches of
             photographs.
-        center: take the features' means off first (kept in `mean_`); refused where slab_mean, which explains them, is not 0.
+        center: True to take the features' means off first (kept in `mean_`), which is refused where slab_mean, which explains them, is not
+            0; False to leave them. "auto" takes them off where they are further from zero than chance takes them and slab_mean is 0, and
+            a warning says so.
         n_init: the most runs from starts of their own, which are compared and vote; one run is confirmed by no other.
         max_iter: most iterations of the message passing; 0 for none (samples are the start).
         tol: tolerance of the message passing.
@@ -66,7 +69,7 @@ class DictionaryLearner(Factorizer):
         slab_mean: float | str = 0.0,
         slab_variance: float | str = "auto",
         own_density: bool = False,
-        center: bool = False,
+        center: bool | str = "auto",
         n_init: int = 1,
         max_iter: int = 2000,
         tol: float = 3e-4,
@@ -100,7 +103,7 @@ class DictionaryLearner(Factorizer):
         return super()._given()
 
 
-class BlindCalibration(Factorizer):
+class BlindCalibration(Framed, Factorizer):
     """Dictionary learning around nominal components: `matrix` = (true + sqrt(eta) errors)/sqrt(1 + eta), errors as large as entries.
 
     The other parameters and attributes are those of DictionaryLearner; components_ come in the order and units of `matrix`, and scales_
@@ -133,7 +136,7 @@ class BlindCalibration(Factorizer):
         slab_mean: float | str = 0.0,
         slab_variance: float | str = "auto",
         own_density: bool = False,
-        center: bool = False,
+        center: bool | str = "auto",
         n_init: int = 1,
         max_iter: int = 2000,
         tol: float = 3e-4,

@@ -76,6 +76,8 @@ class Storable:
             0.01
         """
         refused = f"path must be a file written by {cls.__name__}.save, but {str(path)!r}"
+        if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):  # it may never end
+            raise InputError(f"{refused} is a pipe or a device.")
         try:
             with Path(path).open("rb") as file:
                 stored = stored_arrays(file, os.fstat(file.fileno()).st_size)
@@ -127,7 +129,7 @@ def _objection(model: Any, values: dict[str, Any]) -> str | None:
                 return f"{name} is not an array of real numbers"
         elif not (value is None or isinstance(value, (bool, int, float, str))):
             return f"{name} is neither a number nor a word"
-        elif name in _FLAGS and not isinstance(value, bool):
+        elif name in _FLAGS and not isinstance(value, bool) and (name, value) != ("center", "auto"):
             return f"{name} is neither true nor false"
     output = values.get(_OUTPUT, {})
     if not isinstance(output, dict) or not all(isinstance(value, str) for value in output.values()):

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..errors import check, check_count, check_finite, check_nonnegative, check_positive
+from ..errors import check, check_count, check_finite, check_nonnegative, check_positive, check_room
 from ..inference.checks import check_no_mean, is_centered
 from ..inference.coding import Options, cost
+from .sanity import suspicions_of_samples
 
 # More operations than this, or more bytes for second moments, are worth a warning: about half an hour, and what few machines have.
 _LONG_WORK, _MUCH_ROOM = 2e13, 8e9
+# Components and codes are held so many times: means, variances, and those before.
+_TIMES_HELD = 4
 # Seeds are drawn below this.
 _SEEDS = 2**31 - 1
 
@@ -59,7 +62,11 @@ def options_of(model: Any, n_components: int) -> Options:
 
 
 def warn_before(model: Any, X: np.ndarray, n_components: int) -> None:
-    """Warn of few samples, and of rounds that would take long or much memory."""
+    """Warn of what looks wrong with the samples, of few of them, and of rounds that would take long or much memory."""
+    check_room("n_components", _TIMES_HELD * X.itemsize * n_components * sum(X.shape), f"n_components={n_components} on {X.shape}")
+    names = getattr(model, "feature_names_in_", None)
+    for sentence in suspicions_of_samples(X, n_components, model.slab_mean, is_centered(model.center), names):
+        warnings.warn(f"{sentence[0].upper()}{sentence[1:]}.", stacklevel=3)
     if len(X) < n_components:
         warnings.warn(f"{len(X)} samples for {n_components} components: a component may be the copy of a sample.", stacklevel=3)
     work, room = cost(X.shape, n_components, model.refine_iter, missing=bool(np.isnan(X).any()), fast=model.fast)
@@ -69,12 +76,6 @@ def warn_before(model: Any, X: np.ndarray, n_components: int) -> None:
             f"and {room / 1e9:.2g} GB; refine_iter=0 leaves them out.",
             stacklevel=3,
         )
-
-
-def column_means(X: np.ndarray) -> np.ndarray:
-    """Mean of each feature over its observed entries; 0 where there are none."""
-    known = ~np.isnan(X)
-    return (np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)).astype(X.dtype)
 
 
 def _progress(model: Any) -> Callable[[str, int, float], None] | None:

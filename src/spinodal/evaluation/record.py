@@ -19,7 +19,7 @@ class Record(NamedTuple):
     """How a run ended and how far it is from the truth. For a batch every number is an array over instances.
 
     Attributes:
-        status: "converged", "unconfirmed", "max_iterations", "diverged" or "degenerate".
+        status: "converged", "unconfirmed", "max_iterations", "diverged", "degenerate" or "misfit".
         iterations: how many there were.
         residual: mean squared difference between Y and F X/sqrt(N).
         free_entropy: the Bethe free entropy.
@@ -117,6 +117,7 @@ def _used(solution: Solution) -> tuple[Any, Any]:
 
 def solve_drawn(instance: Instance, problem: Problem | Sequence[Problem], solver: Any = None, **options: Any) -> Solution:
     """Solve a drawn instance, or a batch: the solver is given the observed part only, and the number of atoms."""
+    options = {"center": False, **options}  # the model says what the means are
     return solve(instance.observed, problem, solver, n_atoms=np.shape(instance.truth.F)[-1], **options)
 
 

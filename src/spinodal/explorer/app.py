@@ -19,10 +19,12 @@ from ..theory import Outcome, bayes_transition, outcomes, pi_star, spinodal
 from . import preview, snippets
 from .data import TYPES, data_file
 from .draw import curve_figure, diagram_figure, errors_figure, potential_figure
-from .layout import FIGURES, SLIDERS, layout, page_template, readout
+from .layout import FIGURES, layout, page_template, readout, theme_rules
+from .own import serve_files
 from .runs import Runs
 from .state import State as Screen
 from .state import from_client, from_query, nearest
+from .words import SLIDERS, help_page
 
 _OURS = "spinodal"
 
@@ -37,6 +39,12 @@ def make_app() -> Dash:
     _figures(app)
     _live(app, runs)
     _downloads(app, runs)
+    serve_files(app.server, runs)
+
+    @app.server.get("/help")
+    def help_me() -> str:
+        return help_page(theme_rules())
+
     return app
 
 
@@ -70,7 +78,7 @@ def _address(app: Dash) -> None:
     def restore(search: Any) -> list[Any]:
         state, complaints = from_query(search if isinstance(search, str) else "")
         places = {name: nearest(name, getattr(state, name)) for name in SLIDERS}
-        return [places, {"x": state.x, "f": state.f}, state.n, state.seed, " ".join(complaints)]
+        return [places, {"x": state.x, "f": state.f, "channel": state.channel}, state.n, state.seed, " ".join(complaints)]
 
     inputs = [Input("places", "data"), Input("choices", "data"), Input("n", "value"), Input("seed", "value")]
     kept = [State("state", "data"), State("instance", "data"), State("constants", "data")]
@@ -89,10 +97,12 @@ def _address(app: Dash) -> None:
 @lru_cache(maxsize=64)
 def exact_numbers(state: Screen) -> tuple[Outcome, dict[str, float | None]]:
     """The numbers at the top of the page."""
-    problem = state.problem()
+    # A channel's own averages would be compiled for each kind; those of the tables are as good as the digits that are shown.
+    problem = state.problem() if state.is_gaussian else preview.preview_problem(state)
     # Maxwell's construction takes thousands of integrals, and the digits that are shown are those of the tables.
     maxwell = bayes_transition(preview.preview_problem(state))
-    return outcomes([problem])[0], {"π*": pi_star(problem), "πˢ": spinodal(problem), "π_B": maxwell}
+    counted = {"π*": pi_star(problem)} if state.is_gaussian else {}
+    return outcomes([problem])[0], {**counted, "πˢ": spinodal(problem), "π_B": maxwell}
 
 
 def _figures(app: Dash) -> None:

@@ -88,7 +88,7 @@ def diagram_figure(drawn: Diagram, state: State) -> Figure:
     """Regions and transitions in pi against rho (or alpha). The page adds the point where we are."""
     x, (appears, bayes, spinodal, _) = drawn.across, drawn.transitions
     top, floor = _HIGHEST_PI * 1.2, _LOWEST_PI / 1.2
-    noiseless = state.delta == 0
+    noiseless = state.delta == 0 and state.is_gaussian
     regions = phase_regions(*drawn.transitions, noiseless=noiseless, low=floor, high=top)
     regions = [region for region in regions if np.any(region.top > region.bottom)]
 
@@ -97,7 +97,8 @@ def diagram_figure(drawn: Diagram, state: State) -> Figure:
         return {**_line(*ring, phase, colour), "fill": "toself", "fillcolor": colour, "line": {"width": 0, "color": colour}}
 
     lines = [
-        _line(x, np.where(drawn.pi_star <= 2 * top, drawn.pi_star, np.nan), "π*", "@bound"),
+        # Counting equations says nothing where an entry of Y is less than a number.
+        *([_line(x, np.where(drawn.pi_star <= 2 * top, drawn.pi_star, np.nan), "π*", "@bound")] if state.is_gaussian else []),
         _line(x, np.where(spinodal <= 2 * top, spinodal, np.nan), "πˢ (AMP)", "@spinodal", dash="dot"),
     ]
     if not noiseless:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..model.channels import ChannelTable
 from ..model.knowledge import Classes
 from ..model.model import Problem
 from ..model.priors import Gaussian, Prior
@@ -14,6 +15,7 @@ from ..pair import Pair
 from ..theory import Outcome, Trajectory, effective_potential, fixed_point_curve, outcomes, pi_star, state_evolution
 from ..theory.curve import FixedPointCurve
 from ..theory.setup import Batch
+from .channel_tables import Previewed
 from .preview_figures import Transitions, transitions
 from .state import PRIORS_F, PRIORS_X, VALUES, State
 from .tables import Tabulated, tabulate
@@ -42,10 +44,11 @@ def preview_prior(side: str, name: str, rho: float) -> Prior:
 
 
 def preview_problem(state: State) -> Problem:
-    """The problem on screen with tabulated priors."""
+    """The problem on screen with tabulated priors, and a tabulated channel where its averages have no closed form."""
     rho = state.rho if state.has_density else VALUES["rho"][0]
     prior = Pair(F=preview_prior("f", state.f, VALUES["rho"][0]), X=preview_prior("x", state.x, rho))
-    return state.problem().replace(prior=prior)
+    channel = state.channel_object() if state.is_gaussian else Previewed(state.channel_words())
+    return state.problem().replace(prior=prior, channel=channel)
 
 
 class Diagram(NamedTuple):
@@ -74,11 +77,21 @@ def _diagram(state: State) -> Diagram:
     base, bounds = _batch(axis, state.x, state.f)
     shape = (len(across),)
     alpha = np.full(shape, state.alpha) if axis == "rho" else np.array(across)
-    channel = base.setup.channel.replace(variance=np.full(shape, state.delta))
+    channel, table = _measured(state, base)
     classes = Classes(np.full((*shape, 1), 1 / state.eta), np.ones((*shape, 1)))
-    batch = Batch([], stacked=base.setup._replace(alpha=alpha, channel=channel, classes=classes))
+    batch = Batch([], stacked=base.setup._replace(alpha=alpha, channel=channel, table=table, classes=classes))
     bound = np.array([pi_star(problem.replace(alpha=float(a))) for problem, a in zip(bounds, alpha, strict=True)])
     return Diagram(axis, np.array(across), bound, transitions(batch, bound))
+
+
+def _measured(state: State, base: Batch) -> tuple[Any, Any]:
+    """The channel of each problem and its table."""
+    powers = np.asarray(base.setup.power.F) * np.asarray(base.setup.power.X)
+    if state.is_gaussian:
+        return base.setup.channel.replace(variance=np.full(powers.shape, state.delta)), None
+    channel = Previewed(state.channel_words())
+    tables = [channel.table(float(power)) for power in powers]
+    return channel.replace(row=np.full(powers.shape, channel.row)), ChannelTable(*map(np.stack, zip(*tables, strict=True)))
 
 
 @lru_cache(maxsize=64)

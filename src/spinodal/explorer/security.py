@@ -10,8 +10,12 @@ from urllib.parse import urlsplit
 from ..errors import InputError
 from .questions import check_question, read_body
 
-# A callback's question is a few hundred bytes.
-LONGEST_REQUEST = 64 * 1024
+# A callback's question is a few hundred bytes; only a file may be longer.
+LONGEST_REQUEST, LONGEST_UPLOAD = 64 * 1024, 20_000_000
+# Where a file is sent.
+UPLOAD = "/data"
+# The report inside the page: pictures and styles of its own, and nothing that runs.
+_REPORT = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox allow-same-origin"
 _EVERYWHERE = ("0.0.0.0", "::", "")
 _NAMES = ("localhost", "127.0.0.1", "::1")
 # Where Dash puts the questions of its callbacks.
@@ -65,7 +69,7 @@ def protect(app: Any, host: str, port: int) -> None:
     import flask
 
     server = app.server
-    server.config["MAX_CONTENT_LENGTH"] = LONGEST_REQUEST
+    server.config["MAX_CONTENT_LENGTH"] = LONGEST_UPLOAD
     scripts = " ".join(f"{value}" for value in app.csp_hashes())
     policy = "; ".join(
         [
@@ -92,6 +96,11 @@ def protect(app: Any, host: str, port: int) -> None:
     def check_body() -> None:
         if flask.request.method != "POST":
             return
+        most = longest(flask.request.path)
+        if (flask.request.content_length or 0) > most:
+            flask.abort(413, too_long(most))
+        if flask.request.path == UPLOAD:
+            return
         try:
             question = read_body(flask.request.get_data(cache=True))
             if flask.request.path == _QUESTIONS:
@@ -103,12 +112,23 @@ def protect(app: Any, host: str, port: int) -> None:
 
     @server.after_request
     def close_doors(response: Any) -> Any:
-        response.headers["Content-Security-Policy"] = policy
+        response.headers["Content-Security-Policy"] = _REPORT if flask.request.path.endswith("/page") else policy
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = _cached(flask.request, response)
         return response
+
+
+def longest(path: str) -> int:
+    """The most bytes that a request for this path may have."""
+    return LONGEST_UPLOAD if path == UPLOAD else LONGEST_REQUEST
+
+
+def too_long(most: int) -> str:
+    """What is said of a longer request."""
+    what = f"A file must have at most {most // 10**6} MB" if most == LONGEST_UPLOAD else f"A request must have at most {most} bytes"
+    return f"{what}." if most != LONGEST_UPLOAD else f"{what} on this page; `spinodal solve` on the command line has no such limit."
 
 
 def _cached(request: Any, response: Any) -> str:
@@ -128,9 +148,11 @@ def _answer_in_sentences(server: Any) -> None:
 
     @server.errorhandler(HTTPException)
     def refuse(error: Any) -> Any:
-        if error.code == 413:
-            return told(f"A request must have at most {LONGEST_REQUEST} bytes.", 413)
         return told(str(error.description), error.code)
+
+    @server.errorhandler(InputError)
+    def say_why(error: Any) -> Any:
+        return told(str(error), 400)
 
     @server.errorhandler(DependencyException)
     def unknown_file(_: Any) -> Any:

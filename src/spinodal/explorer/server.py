@@ -12,7 +12,7 @@ import webbrowser
 from typing import Any
 
 from ..errors import INTERRUPTED, InputError, shown
-from .security import LONGEST_REQUEST, is_loopback, protect
+from .security import LONGEST_UPLOAD, is_loopback, protect, too_long
 
 _LARGEST_PORT = 65_535
 # Threads that answer. Questions wait for the processor, not for each other, so more would only share it.
@@ -70,11 +70,30 @@ def make_server(host: str = "127.0.0.1", port: int = 8050) -> Server:
         channel_timeout=_SILENCE,
         cleanup_interval=_LOOKS,
         max_request_header_size=_LONGEST_HEADERS,
-        max_request_body_size=LONGEST_REQUEST,
+        max_request_body_size=LONGEST_UPLOAD,
         asyncore_use_poll=True,
         ident=None,
     )
+    serving.channel_class = _channel_class()
     return Server(serving, host, port)
+
+
+def _channel_class() -> Any:
+    """Waitress's connections, with what is refused before it is read answered in a sentence of ours."""
+    from waitress.channel import HTTPChannel
+    from waitress.task import ErrorTask
+
+    class Refusal(ErrorTask):
+        def execute(self) -> None:
+            error = self.request.error
+            body = (too_long(LONGEST_UPLOAD) if error.code == 413 else f"{error.reason}: {error.body}").encode("utf-8", "replace")
+            self.status = f"{error.code} {error.reason}"
+            self.response_headers.append(("Content-Type", "text/plain; charset=utf-8"))
+            self.set_close_on_finish()
+            self.content_length = len(body)
+            self.write(body)
+
+    return type("Channel", (HTTPChannel,), {"error_task_class": Refusal})
 
 
 def _bound(host: str, port: int) -> socket.socket:

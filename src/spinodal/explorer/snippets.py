@@ -12,13 +12,15 @@ def command(state: State) -> str:
     if (state.x, state.f) != ("gauss-bernoulli", "gaussian"):
         return _ONLY_PYTHON
     alpha, pi, rho, eta, delta = (written(value) for value in (state.alpha, state.pi, state.rho, state.eta, state.delta))
-    problem = f"--alpha {alpha} --pi {pi} --rho {rho} --eta {eta} --delta {delta}"
+    noise = f"--delta {delta}" if state.is_gaussian else f"--channel {state.channel_words()}"
+    problem = f"--alpha {alpha} --pi {pi} --rho {rho} --eta {eta} {noise}"
+    told = "" if state.is_gaussian else f"{noise} "
     return "\n".join(
         [
             f"spinodal theory {problem}",
-            f"spinodal diagram --alpha {alpha} --eta {eta} --delta {delta} --rho 0.02:0.98:33 --out out",
+            *([f"spinodal diagram --alpha {alpha} --eta {eta} {noise} --rho 0.02:0.98:33 --out out"] if state.is_gaussian else []),
             f"spinodal sample --n {state.n} {problem} --seed {state.seed} --out instance.npz",
-            f"spinodal solve instance.npz --max-iter {MOST_ITERATIONS} --seed {state.seed} --out solution.npz",
+            f"spinodal solve instance.npz {told}--max-iter {MOST_ITERATIONS} --seed {state.seed} --out solution.npz",
         ]
     )
 
@@ -29,16 +31,18 @@ def code(state: State) -> str:
     X, F = PRIORS_X[state.x].code.format(rho=rho), PRIORS_F[state.f].code
     knowledge = "sp.Nothing()" if state.eta == float("inf") else "sp.Known()" if state.eta == 0 else f"sp.Hint({written(state.eta)})"
     errors = "mse_aligned" if state.eta == float("inf") else "mse_scaled"
+    channel = f"sp.GaussianNoise({written(state.delta)})" if state.is_gaussian else f'named_channel("{state.channel_words()}")'
+    named = "" if state.is_gaussian else "from spinodal.model.channels import named_channel\n"
     atoms = f"n_atoms={state.n}, " if state.eta == float("inf") else ""
     return f"""\
 import numpy as np
 import spinodal as sp
-
+{named}
 problem = sp.Problem(
     alpha={written(state.alpha)},
     pi={written(state.pi)},
     prior=sp.Pair(F={F}, X={X}),
-    channel=sp.GaussianNoise({written(state.delta)}),
+    channel={channel},
     knowledge={knowledge},
 )
 print(sp.phase(problem), sp.pi_star(problem), sp.spinodal(problem), sp.bayes_transition(problem))

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 
 from ..errors import InputError
-from ..model.channels import GaussianNoise
+from ..model.channels import Channel, GaussianNoise, named_channel
 from ..model.knowledge import knowledge_of
 from ..model.model import Problem
 from ..model.priors import GaussBernoulli, Gaussian, Laplace, Mixture, NonnegativeGaussBernoulli, Prior, Rademacher
@@ -80,20 +80,53 @@ PRIORS_F = {
     ),
     "laplace": Kind("Laplace", lambda _: Laplace(_UNIT_LAPLACE), f"sp.Laplace({_UNIT_LAPLACE})"),
 }
-_CHOICES: dict[str, dict[str, Kind]] = {"x": PRIORS_X, "f": PRIORS_F}
+
+
+class Measured(NamedTuple):
+    """A channel that the page offers: its name, and the words for `named_channel` with {delta} or its root {scale} in them."""
+
+    label: str
+    words: str
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether the slider of the noise means anything to it."""
+        return "{" in self.words
+
+
+CHANNELS = {
+    "gaussian": Measured("Gaussian noise", "gaussian:variance={delta}"),
+    "outliers": Measured("noise, and 5% outliers", "outliers:variance={delta},share=0.05,outlier_variance=2"),
+    "student": Measured("heavy-tailed noise", "student:scale={scale},nu=3"),
+    "clipped": Measured("clipped at ±0.5", "clipped:low=-0.5,high=0.5,variance={delta}"),
+    "two-bit": Measured("2 bits, reach ±0.6", "quantized:bits=2,reach=0.6,variance={delta}"),
+    "one-bit": Measured("1 bit: the sign", "one-bit:variance={delta}"),
+    "logistic": Measured("yes or no, logistic", "binary:link=logistic,scale=0.25"),
+    "poisson": Measured("counts, Poisson", "poisson:rate=3"),
+    "gains": Measured("sensors of unknown gain", "gains:variance={delta},spread=0.3"),
+    "offsets": Measured("sensors with offsets", "offsets:variance={delta},offset_variance=0.1"),
+    "faulty": Measured("sensors, 10% faulty", "faulty:variance={delta},faulty=0.1,fault_variance=1"),
+    "sensors": Measured(
+        "sensors with all of these", "sensors:variance={delta},spread=0.3,offset_variance=0.1,faulty=0.05,fault_variance=1"
+    ),
+}
+# Channels other than Gaussian noise have noise of at least this variance: the theory integrates over what they put out.
+_LEAST_NOISE = 1e-8
+_CHOICES: dict[str, Mapping[str, Any]] = {"x": PRIORS_X, "f": PRIORS_F, "channel": CHANNELS}
 _COUNTS = {"n": SIZES, "seed": SEEDS}
 
 
 class State(NamedTuple):
     """Everything the page shows depends on this."""
 
-    alpha: float = 0.5
-    rho: float = 0.2
+    alpha: float = 0.6
+    rho: float = 0.1
     eta: float = 1.0
     delta: float = 1e-6
     pi: float = 5.0
     x: str = "gauss-bernoulli"
     f: str = "gaussian"
+    channel: str = "gaussian"
     n: int = 100
     seed: int = 1
 
@@ -101,10 +134,24 @@ class State(NamedTuple):
     def has_density(self) -> bool:
         return PRIORS_X[self.x].has_density
 
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the channel is Gaussian noise, for which everything has a closed form."""
+        return self.channel == "gaussian"
+
+    def channel_words(self) -> str:
+        """The channel as the command line names it."""
+        delta = self.delta if self.is_gaussian else max(self.delta, _LEAST_NOISE)
+        return CHANNELS[self.channel].words.format(delta=written(delta), scale=f"{math.sqrt(delta):.6g}")
+
+    def channel_object(self) -> Channel:
+        """How Y is measured."""
+        return GaussianNoise(self.delta) if self.is_gaussian else named_channel(self.channel_words())
+
     def problem(self) -> Problem:
         """The problem on screen."""
         prior = Pair(F=PRIORS_F[self.f].make(0.0), X=PRIORS_X[self.x].make(self.rho))
-        return Problem(alpha=self.alpha, pi=self.pi, prior=prior, channel=GaussianNoise(self.delta), knowledge=knowledge_of(self.eta))
+        return Problem(alpha=self.alpha, pi=self.pi, prior=prior, channel=self.channel_object(), knowledge=knowledge_of(self.eta))
 
     def query(self) -> str:
         """The state as the part of an address after the question mark."""

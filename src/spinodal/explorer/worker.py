@@ -1,6 +1,7 @@
-"""A live run as a worker computes it. What JAX compiles for it, tens of megabytes for each shape, goes when the worker ends.
+"""What a worker does. What JAX compiles for it, tens of megabytes for each shape, goes when the worker ends.
 
-A worker reads states from its standard input and tells of their runs on its standard output, in lines of JSON. It ends with its server.
+A worker reads questions from its standard input and tells of its work on its standard output, in lines of JSON. It ends with its server.
+A question is the state of a live run, or a file to read or to solve.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SHOWN = 1_500
 
 
 def main() -> None:
-    """Serve one state after another until there are no more."""
+    """Answer one question after another until there are no more."""
     # Whatever else is printed must not come between our lines.
     told = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -36,13 +37,18 @@ def main() -> None:
         told.flush()
 
     for line in sys.stdin:
-        tell(State(**json.loads(line)), say)
+        tell(json.loads(line), say)
 
 
-def tell(state: State, say: Say) -> None:
-    """Solve the instance of a state, and say how it goes: `errors` after each iteration that is looked at, and how it `ended`."""
+def tell(question: dict[str, Any], say: Say) -> None:
+    """Do what is asked, and say how it goes: `errors` or `progress` on the way, and how it `ended`."""
     try:
-        solve(state, say)
+        if "state" in question:
+            solve(State(**question["state"]), say)
+        else:
+            from .own_data import work
+
+            work(question, say)
     except InputError as error:
         say({"ended": f"refused: {error}"})
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Processes that compute live runs. Each serves one shape and ends, so that what is compiled for many does not add up."""
+"""Processes that compute live runs and solve files. Each serves one shape and ends, so that what is compiled for many does not add up."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import threading
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any
-
-from .state import State
 
 _PACKAGE = str(Path(__file__).resolve().parents[2])
 # -P: nothing is imported from the folder that the server was started in.
@@ -41,12 +39,12 @@ class Worker:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def solve(self, state: State) -> Iterator[dict[str, Any]]:
-        """What the process says of a run, until it has ended; fewer lines if the process is lost or ended by another thread."""
+    def ask(self, question: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """What the process says of its work, until it has ended; fewer lines if the process is lost or ended by another thread."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps(state._asdict()) + "\n")
+            self._process.stdin.write(json.dumps(question) + "\n")
             self._process.stdin.flush()
             for line in self._process.stdout:
                 said = json.loads(line)
@@ -71,10 +69,13 @@ class Workers:
         self._lock = threading.Lock()
 
     def take(self, shape: Hashable) -> Worker:
-        """A process for a run of this shape: the one that is kept, if it has programs for it."""
+        """A process for work of this shape: the one that is kept, if it has programs for it. None needs no programs."""
         with self._lock:
             kept, self._idle = self._idle, None
-        if kept is not None and kept.alive and kept.shape == shape:
+        if kept is not None and kept.alive and shape in (None, kept.shape):
+            return kept
+        if kept is not None and kept.alive and kept.shape is None:
+            kept.shape = shape
             return kept
         if kept is not None:
             kept.end()

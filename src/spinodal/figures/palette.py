@@ -30,6 +30,7 @@ THEMES = {
         "spinodal": BLUE,
         "accent": BLUE,
         "on-accent": "#ffffff",
+        "link": "#005a8c",
         "warning": "#8a3b00",
     },
     "dark": {
@@ -50,6 +51,7 @@ THEMES = {
         "spinodal": SKY,
         "accent": SKY,
         "on-accent": "#0e1013",
+        "link": SKY,
         "warning": "#ff9d5c",
     },
 }

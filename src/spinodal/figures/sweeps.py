@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError, check_choice
-from ..model.channels import GaussianNoise
+from ..model.channels import GaussianNoise, named_channel
 from ..model.model import Problem
 from ..theory import phase_diagram
 from .palette import GREY, PHASE_COLOURS, VERMILION
@@ -89,15 +90,23 @@ def sweep_figure(dataset: xarray.Dataset, *, x: str = "rho", y: str = "pi", valu
 def _title(dataset: xarray.Dataset) -> str:
     sizes = ", ".join(str(n) for n in dataset.N.values)
     parts = [f"N = {sizes}", rf"$\alpha$ = {', '.join(f'{value:g}' for value in dataset.alpha.values)}"]
-    parts.append(rf"$\Delta$ = {', '.join(f'{value:g}' for value in dataset.noise_variance.values)}")
+    noise = rf"$\Delta$ = {', '.join(f'{value:g}' for value in dataset.noise_variance.values)}"
+    parts.append(_channel_of(dataset) or noise)
     return f"{'; '.join(parts)}; {', '.join(map(str, dataset.solver.values))}; {dataset.sizes['instance']} instances a point"
+
+
+def _channel_of(dataset: xarray.Dataset) -> str | None:
+    """The channel of the sweep in words; None for Gaussian noise."""
+    words: str | None = tomllib.loads(dataset.attrs["spec"]).get("channel")
+    return words
 
 
 def _transitions(dataset: xarray.Dataset) -> xarray.Dataset | None:
     """The theory's transitions for the sweep's problem, where it has one alpha and one noise level and the paper's priors."""
     if any(dataset.sizes[name] > 1 for name in ("alpha", "noise_variance", "observed_fraction")) or "[prior" in dataset.attrs["spec"]:
         return None
-    channel, observed = GaussianNoise(float(dataset.noise_variance[0])), float(dataset.observed_fraction[0])
+    words, observed = _channel_of(dataset), float(dataset.observed_fraction[0])
+    channel = GaussianNoise(float(dataset.noise_variance[0])) if words is None else named_channel(words)
     problem = Problem.sparse(alpha=float(dataset.alpha[0]), pi=1.0, rho=0.1, observed_fraction=observed).replace(channel=channel)
     low, high = float(dataset.rho.min()), float(dataset.rho.max())
     rho = np.linspace(low, high, _FINE) if high > low else np.array([low])

@@ -18,8 +18,9 @@ _CLASSES, _PATCHES = 64, 256
 _COMMON = 0.5
 # The second pass looks at the first one's result with this share of what it took off put back.
 _BACK = 0.5
-# Noise below this share of the picture's spread is none.
-_NO_NOISE = 1e-6
+# Noise below this share of the picture's spread is none: less than the rounding of 8-bit pictures, and single precision, in which its
+# square is compared with that of the picture, can't tell it.
+_NO_NOISE = 1e-3
 # Grey, and two differences of colours: orthonormal, so that white noise stays white.
 _OPPONENT = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])
 
@@ -81,7 +82,8 @@ def denoise(image: Any, sigma: float | str = "auto", *, seed: int = 0, progress:
 def checked_picture(image: Any) -> np.ndarray:
     """The picture in float64."""
     try:
-        picture = np.array(image, dtype=np.float64)
+        picture = np.array(np.ma.filled(image.astype(np.float64), np.nan) if isinstance(image, np.ma.MaskedArray) else image)
+        picture = picture.astype(np.float64, casting="unsafe" if picture.dtype == object else "same_kind")
     except (TypeError, ValueError):
         raise InputError(f"image must be an array of real numbers, but {type(image).__name__} was given.") from None
     if picture.ndim not in (2, 3) or picture.shape[2:] not in ((), (3,)) or min(picture.shape[:2]) < SIDE:

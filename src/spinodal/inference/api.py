@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import InputError, check, check_choice, check_count, check_seed
+from ..errors import InputError, check, check_choice, check_count, check_seed, shown
 from ..model.channels import Channel
 from ..model.model import Model
 from ..model.sampling import Observed
@@ -23,6 +23,7 @@ from .execution.checkpoint import Checkpoint, fingerprint
 from .execution.group import Wishes, reporter
 from .execution.machine import OneDevice, check_memory, computing
 from .execution.runs import Runs
+from .misfit import judged_by_data
 from .search.learning import LEARNABLE, parameters
 from .search.search import ALONE, Search, is_strong
 from .solution import Solution
@@ -41,10 +42,10 @@ def solve(
     *,
     F_prime: Any = None,
     mask: Any = None,
-    center: bool = False,
+    center: bool | str = "auto",
     n_atoms: int | Sequence[int] | None = None,
     density: float | str | None = None,
-    noise_variance: float | str | None = None,
+    noise_variance: Any = None,
     eta: float | str | None = None,
     channel: Channel | None = None,
     learn: Sequence[str] | None = None,
@@ -73,14 +74,17 @@ def solve(
         solver: an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle; AMP() if left out.
         F_prime: what is known of F, M x N, up to an error eta.
         mask: False where an entry of Y is missing.
-        center: True to take the mean of each row off Y first, for data that are not centred; it is kept as `solution.row_means`.
+        center: True to take the mean of each row off Y first, which is kept as `solution.row_means`; False to leave it. "auto" takes it off
+            where it is further from zero than chance takes it, unless the prior of X has a mean, and a warning says so.
         n_atoms: the number of atoms, where there is no F_prime. Give several, and the one with the highest evidence is kept.
         density: without a model, the share of nonzeros in X, if you know it; "auto" (or nothing) learns it.
-        noise_variance: without a model, the variance of the noise, likewise.
+        noise_variance: without a model, the variance of the noise, likewise: a number, or an array with one for each row of Y (M x 1),
+            each column (1 x P) or each entry (M x P); "rows" learns one for each row.
         eta: without a model, the error of F_prime, likewise.
         channel: without a model, how Y comes from F X/sqrt(N), if not by Gaussian noise: `Clipped(-1.0, 1.0)`, `Poisson(3.0)`, ... Its
             parameters are taken as they are.
-        learn: with a model, names of the parameters to learn: "noise_variance", "density", "slab_mean", "slab_variance", "eta".
+        learn: with a model, names of the parameters to learn: "noise_variance" (of an array, one factor for all), "row_variances" (where
+            noise_variance is M x 1), "density", "slab_mean", "slab_variance", "eta", and those of the channel.
         search: what surrounds the solver; `Search()` for AMP.
         runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote,
             and other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
@@ -115,11 +119,14 @@ def solve(
     """
     begun = time.perf_counter()
     observed, names = checks.as_observed(Y, F_prime, mask)
-    observed, row_means = checks.centred(observed, center)
-    models, learn = _models(observed, model, density, noise_variance, eta, channel, learn)
+    models, learned = _models(observed, model, density, noise_variance, eta, channel, learn)
+    observed, row_means, centered = checks.centred(observed, center, models, learned, n_atoms)
+    if row_means is not None:  # a model that is guessed goes by the size of what is left
+        models, learned = _models(observed, model, density, noise_variance, eta, channel, learn)
+        checks.check_center(models, learned)
+    learn = learned
+    told: dict[str, Any] = {"names": names, "row_means": row_means, "centered": centered}
     checks.check_outcomes(observed, models)
-    if row_means is not None:
-        checks.check_center(models, learn)
     if n_atoms is not None and np.ndim(n_atoms) == 1:
         checks.check_numbers_of_atoms(n_atoms, observed.Y.ndim)  # type: ignore[arg-type]
         rest: dict[str, Any] = {
@@ -139,8 +146,8 @@ def solve(
             "mesh": mesh,
         }
         given = models if isinstance(model, (list, tuple)) else models[0]
-        best = _likeliest([int(n) for n in n_atoms], partial(solve, observed, given, solver, learn=learn, **rest))  # type: ignore[union-attr]
-        return replace(best, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
+        best = _likeliest([int(n) for n in n_atoms], partial(solve, observed, given, solver, center=False, learn=learn, **rest))  # type: ignore[union-attr]
+        return replace(best, **told, seconds=time.perf_counter() - begun)
     solver = AMP() if solver is None else solver
     if isinstance(solver, type) or not (isinstance(solver, Solver) or hasattr(solver, "solve")):
         raise InputError(f"solver must be an AMP, MUAMP, BiGAMP, RelaxedBP, Lasso or Oracle object, but {solver!r} was given.")
@@ -156,8 +163,9 @@ def solve(
     for each in seeds:
         check_seed("seed", each)
     checks.check_number("seed", len(seeds), size)
-    check_choice("dtype", np.dtype(dtype).name, ("float64", "float32"))
+    checks.check_dtype(dtype)
     check_count("every", every)
+    checks.check_asides(search, progress, watch)
     placement = _placement(mesh, observed.Y.shape[-1])
     if runs is not None:
         checks.check_runs(runs, observed.F_prime is not None, start is not None)
@@ -171,7 +179,8 @@ def solve(
         mean, variance = (Pair(*(value.astype(dtype) for value in pair)) for pair in (solution.mean, solution.variance))
         solution = replace(solution, mean=mean, variance=variance, observed=observed if batched else _with_axis(observed))
         solution = solution if batched else solution[0]
-        return replace(solution, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
+        return replace(solution, **told, seconds=time.perf_counter() - begun)
+    solver = solver.suited(models[0].channel)
     around = search if search is not None else Search() if solver.searches else ALONE
     plan = Plan(around.around(solver, learn), N, np.dtype(dtype).name, _means_to_remove(solver, models, learn))
     strong = is_strong(models[0].knowledge, models[0].prior.F)
@@ -180,8 +189,8 @@ def solve(
     if checkpoint is not None:
         about = (observed, models, plan, max_iterations, tolerance, runs, seeds, start and start.mean)
         saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
-    with reporter(progress) as told:
-        wishes = Wishes(max_iterations, tolerance, around, strong, told, watch if batched else shown)
+    with reporter(progress) as say:
+        wishes = Wishes(max_iterations, tolerance, around, strong, say, watch if batched else shown)
         whole = observed if batched else _with_axis(observed)
         with computing(np.dtype(dtype), placement):
             made = Runs(plan, whole, models, seeds, wishes, placement, saved)
@@ -192,7 +201,7 @@ def solve(
                 solution = made.compared((MOST_RUNS if votes else 1) if runs is None else runs, votes, learn)
     solution = replace(solution, observed=whole, learned=learn)
     solution = solution if batched else solution[0]
-    return replace(solution, names=names, row_means=row_means, seconds=time.perf_counter() - begun)
+    return judged_by_data(replace(solution, **told, seconds=time.perf_counter() - begun))
 
 
 def _models(
@@ -212,6 +221,8 @@ def _models(
 
 
 def _names(learn: Sequence[str], model: Model) -> tuple[str, ...]:
+    if isinstance(learn, str) or not isinstance(learn, Sequence):
+        raise InputError(f"learn must be a list of names of parameters, but {shown(learn)} was given.")
     for name in learn:
         check_choice("learn", name, tuple(dict.fromkeys((*LEARNABLE, *parameters(model)))))
     return tuple(name for name in learn if name in parameters(model))

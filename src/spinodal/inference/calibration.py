@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, check_nonnegative
+from ..errors import InputError, check_nonnegative, shown
 from ..model.channels import LogNormalGains, Sensors
 from .api import solve
 from .checks import as_observed
@@ -68,9 +68,14 @@ def calibrate(
         raise InputError("F0 must be a matrix, M x N; without one use solve, which learns it.")
     seen = observed.Y if observed.mask is None else observed.Y[observed.mask]
     power = max(float(np.mean(np.square(seen))), float(np.finfo(float).tiny))
-    learn_noise = isinstance(noise_variance, str)
+    learn_noise = isinstance(noise_variance, str) and noise_variance == "auto"
     if not learn_noise:
         check_nonnegative("noise_variance", noise_variance)
+    for name, given in (("gains", gains), ("offsets", offsets), ("faults", faults)):
+        if not isinstance(given, (bool, np.bool_)):
+            raise InputError(f"{name} must be True or False, but {shown(given)} was given.")
+    if "learn" in options:
+        raise InputError("learn must be left out of calibrate, which learns what it is not given.")
     channel = Sensors(
         variance=_NOISE * power if learn_noise else float(noise_variance),
         gains=LogNormalGains(_SPREAD) if gains else None,

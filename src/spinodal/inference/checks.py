@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from ..errors import InputError, check_count, shown
+from ..errors import InputError, check_choice, check_count, shown
+from ..model.channels import Channel
 from ..model.knowledge import Knowledge, Known
 from ..model.model import Model
 from ..model.sampling import Observed
-from .search.search import is_strong
+from .search.search import Search, is_strong
 from .solution import Names, Solution
+from .suspicious_data import expects_no_mean, is_off_centre
 
 # Data are in units of the priors, so entries beyond this are a mistake of units; their squares would overflow in single precision.
 _LARGEST = 1e15
@@ -63,21 +65,47 @@ def _labels(values: Any) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
 
 
-def is_centered(center: Any) -> bool:
-    """What `center` says, refused unless it is True or False."""
+def is_centered(center: Any) -> bool | None:
+    """What `center` says, None for "auto"; refused unless it is one of these or True or False."""
+    if isinstance(center, str) and center == "auto":
+        return None
     if not isinstance(center, (bool, np.bool_)):
-        raise InputError(f"center must be True or False, but {shown(center)} was given.")
+        raise InputError(f'center must be True, False or "auto", but {shown(center)} was given.')
     return bool(center)
 
 
-def centred(observed: Observed, center: bool) -> tuple[Observed, np.ndarray | None]:
-    """The data less the mean of each row's observed entries, and these means; the data as they are where that is not wanted."""
-    if not is_centered(center):
-        return observed, None
+class Centred(NamedTuple):
+    """The data, less the row means if they were taken off; these means, and why they were."""
+
+    observed: Observed
+    row_means: np.ndarray | None = None
+    why: str | None = None
+
+
+def centred(observed: Observed, center: Any, models: Sequence[Model], learn: Sequence[str], n_atoms: Any) -> Centred:
+    """The data less the mean of each row's observed entries, where that is wanted, or where nothing is said and the means are further from
+    zero than chance takes those of the model; of a batch each instance by itself."""
+    wanted = is_centered(center)
+    if wanted is False or (wanted is None and ("slab_mean" in learn or not all(map(expects_no_mean, models)))):
+        return Centred(observed)
     Y, _, mask = observed
     seen = np.ones(Y.shape, bool) if mask is None else np.asarray(mask, bool)
     means = np.sum(Y, axis=-1, where=seen) / np.maximum(np.sum(seen, axis=-1), 1)
-    return observed._replace(Y=np.where(seen, Y - means[..., None], 0.0)), means
+    if wanted is None:
+        N = _least_atoms(observed.F_prime, n_atoms)
+        instances = zip(Y, seen, strict=True) if Y.ndim == 3 else [(Y, seen)]
+        off = [is_off_centre(entries, there, N) for entries, there in instances]
+        if not any(off):
+            return Centred(observed)
+        means = np.where(np.array(off)[:, None] if Y.ndim == 3 else off[0], means, 0.0)
+    observed = observed._replace(Y=np.where(seen, Y - means[..., None], 0.0))
+    return Centred(observed, means, "auto" if wanted is None else "asked")
+
+
+def _least_atoms(F_prime: Any, n_atoms: Any) -> int:
+    """The number of atoms, the least of several; 1 where none is given, or none that could be one, which is refused later."""
+    numbers = [F_prime.shape[-1]] if F_prime is not None else n_atoms if isinstance(n_atoms, (list, tuple, np.ndarray)) else [n_atoms]
+    return min((int(number) for number in numbers if isinstance(number, (int, np.integer)) and number > 0), default=1)
 
 
 def check_center(models: Sequence[Model], learn: Sequence[str]) -> None:
@@ -98,6 +126,8 @@ def check_outcomes(observed: Observed, models: Sequence[Model]) -> None:
     """Refuse data that a channel can't have put out."""
     seen = observed.Y if observed.mask is None else observed.Y[np.asarray(observed.mask, bool)]
     for channel in {id(model.channel): model.channel for model in models}.values():
+        if wrong := channel.fault_of_shape(observed.Y.shape):
+            raise InputError(wrong)
         if fault := channel.fault_of(seen):
             raise InputError(f"Y {fault}, {channel!r}, but it holds other values.")
 
@@ -119,7 +149,7 @@ def check_models(models: Sequence[Model], size: int) -> None:
     """Refuse models that one compiled run can't serve: they must be of the same kinds up to their numbers."""
     if not models or not all(isinstance(model, Model) for model in models):
         raise InputError(f"model must be a Model or a Problem, or a list of them, but {models!r} was given.")
-    kinds = {(jax.tree.structure((m.prior, m.channel, m.knowledge)), is_strong(m.knowledge, m.prior.F)) for m in models}
+    kinds = {(jax.tree.structure((m.prior, m.channel, m.knowledge)), is_strong(m.knowledge, m.prior.F), _shapes(m.channel)) for m in models}
     if len(kinds) > 1:
         raise InputError(
             f"model must hold models of one kind (priors, channel; eta zero, small, large or infinite), but there are {len(kinds)} kinds."
@@ -127,10 +157,33 @@ def check_models(models: Sequence[Model], size: int) -> None:
     check_number("model", len(models), size)
 
 
+def _shapes(channel: Channel) -> tuple[Any, ...]:
+    return tuple(np.shape(leaf) for leaf in jax.tree.leaves(channel))
+
+
 def check_number(name: str, given: int, size: int) -> None:
     """Refuse a number of things that is not one, and not one for each instance."""
     if given not in (1, size):
         raise InputError(f"{name} must be one, or one for each of the {size} instances, but {given} were given.")
+
+
+def check_dtype(dtype: Any) -> None:
+    """Refuse other precisions than the two."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = dtype
+    check_choice("dtype", name, ("float64", "float32"))
+
+
+def check_asides(search: Any, progress: Any, watch: Any) -> None:
+    """Refuse what can't be called, or is no search, before it is needed."""
+    if search is not None and not isinstance(search, Search):
+        raise InputError(f"search must be a spinodal.Search, but {shown(search)} was given.")
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise InputError(f"progress must be True, False or a function, but {shown(progress)} was given.")
+    if watch is not None and not callable(watch):
+        raise InputError(f"watch must be a function, but {shown(watch)} was given.")
 
 
 def check_runs(runs: Any, hinted: bool, started: bool) -> None:

@@ -33,6 +33,7 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     DEGENERATE = "degenerate"
     UNCONFIRMED = "unconfirmed"
+    MISFIT = "misfit"
 
     @property
     def trusted(self) -> bool:
@@ -92,7 +93,8 @@ class Solution:
         model: the priors, channel and knowledge that were used, with what was learned in place; of a batch, one for each.
         learned: names of the parameters that were learned.
         observed: the data; with `center`, less their row means.
-        row_means: with `center`, what was taken off the rows: Y is F X/sqrt(N) + row_means[:, None]. None otherwise.
+        row_means: what was taken off the rows, with `center`: Y is F X/sqrt(N) + row_means[:, None]. None where nothing was.
+        centered: why the row means were taken off: "asked" by center=True, or "auto". None where nothing was.
         names: labels of the rows and columns of Y, if there were any.
         seconds: how long it took.
         reproducibility: of each atom the share of runs that found it by themselves, this one apart; None where there was one run.
@@ -127,6 +129,7 @@ class Solution:
     runs: Any = 1
     ranges: Any = field(default_factory=dict)
     row_means: Any = None
+    centered: str | None = None
 
     @property
     def batched(self) -> bool:
@@ -143,7 +146,8 @@ class Solution:
         if self.reproducibility is not None:
             scalars |= {"reproducibility": self.reproducibility[k], "runs": int(self.runs[k])}
         if self.row_means is not None:
-            scalars["row_means"] = self.row_means[k]
+            off = self.centered == "asked" or bool(np.any(self.row_means[k]))  # "auto" may leave some instances of a batch alone
+            scalars |= {"row_means": self.row_means[k] if off else None, "centered": self.centered if off else None}
         trace = Trace(*(values[k][:length] for values in self.trace))
         return replace(self, **pick, **scalars, trace=trace, observed=observed, model=model, ranges=ranges)
 
@@ -173,7 +177,7 @@ class Solution:
             >>> observed = sp.sample(problem, 20, seed=1).observed
             >>> sp.solve(observed, problem).warnings
             ()
-            >>> warned = sp.solve(observed._replace(Y=observed.Y + 50), problem).warnings[0]
+            >>> warned = sp.solve(observed._replace(Y=observed.Y + 50), problem, center=False).warnings[0]
             >>> for part in warned.split("; "):
             ...     print(part)
             the mean of Y is far from zero (row means hold 100% of its power), but the model is centred

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, check, check_nonnegative
+from ..errors import InputError, check, check_nonnegative, shown
 from ..model.channels import Channel, GaussianNoise
 from ..model.knowledge import knowledge_of
 from ..model.model import Model
@@ -14,7 +14,7 @@ from ..model.priors import GaussBernoulli, Gaussian
 from ..model.sampling import Observed
 from ..pair import Pair
 
-AUTO = "auto"
+AUTO, ROWS = "auto", "rows"
 # Where estimates start: the density, the noise as a share of the data's power (without F' and with it), and the error of F'. From scratch
 # the noise must come down from above: from below, too dense codes explain it, and it is never found.
 _DENSITY, _NOISE_SHARE, _WITH_HINT, _ETA = 0.1, 0.3, 0.01, 0.1
@@ -36,8 +36,9 @@ def automatic(
         if given is None or (isinstance(given, str) and given.strip().lower() == AUTO):
             learn.append(name)
             return first
-        if isinstance(given, str):
-            raise InputError(f'{name} must be a number or "auto", but {given!r} was given.')
+        if np.ndim(given) != 0 or np.asarray(given).dtype.kind not in "fiu":
+            rows = ', "rows"' if name == "noise_variance" else ""
+            raise InputError(f'{name} must be a number{rows} or "auto", but {shown(given)} was given.')
         return float(given)
 
     share = _NOISE_SHARE if observed.F_prime is None else _WITH_HINT
@@ -47,6 +48,13 @@ def automatic(
         if noise_variance is not None:
             raise InputError("noise_variance must be left out where a channel is given, which says it.")
         noise = min(float(getattr(channel, "variance", 0.0)), power)
+    elif isinstance(noise_variance, str) and noise_variance.strip().lower() == ROWS:
+        learn.append("row_variances")
+        noise = share * power
+        channel = GaussianNoise(np.full((observed.Y.shape[-2], 1), noise))
+    elif np.ndim(noise_variance) > 0:
+        channel = GaussianNoise(noise_variance)
+        noise = min(float(np.median(channel.variance)), power)
     else:
         noise = value("noise_variance", noise_variance, share * power)
     rho = value("density", density, _DENSITY)

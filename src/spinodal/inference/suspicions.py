@@ -15,23 +15,23 @@ import numpy as np
 
 from ..model.model import Model
 from ..model.priors import Gaussian
+from .misfit import of_rows
 from .suspicious_data import (
     RATE,
-    Table,
     chi_square_beyond,
     of_data,
+    of_gains,
     orientation,
     outliers,
     outliers_in_words,
     row_scales,
     share_beyond,
 )
+from .suspicious_table import Table, some_signals
 
 if TYPE_CHECKING:
     from .solution import Solution
 
-# More entries than this are not looked at: of larger data, signals at equal distances are taken.
-_MOST_ENTRIES = 2_000_000
 # Learned densities outside of this range are at an end of what can be learned, and above this one hardly sparse.
 _LOWEST, _HIGHEST, _DENSE = 2e-4, 1 - 2e-4, 0.5
 # A learned noise of this share of the data's power says that all is noise; one below this share, that nothing is.
@@ -65,18 +65,20 @@ def suspicions(solution: Solution) -> tuple[str, ...]:
 def _all(solution: Solution, model: Model) -> Iterator[str]:
     M, P = np.shape(solution.observed.Y)  # type: ignore[union-attr]
     N = np.shape(solution.mean.F)[1]
-    kept = np.arange(P) if M * P <= _MOST_ENTRIES else np.linspace(0, P - 1, max(2, _MOST_ENTRIES // M)).astype(int)
+    kept = some_signals((M, P))
     Y, hint, mask = solution.observed  # type: ignore[misc]
     Y = np.asarray(Y)[:, kept].astype(float)
     seen = np.isfinite(Y) & (True if mask is None else np.asarray(mask, bool)[:, kept])
     offset = 0.0 if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
     table = Table(np.where(seen, Y + offset, 0.0), seen, solution.names.rows)
     yield from _repeated_names(solution)
-    found, table = of_data(table, model, N, centred=solution.row_means is not None)
+    found, table = of_data(table, model, N, None if solution.row_means is None else solution.centered)
     yield from found
     if table.power == 0:
         return
     normal = isinstance(model.prior.F, Gaussian) and model.noise_variance is not None
+    if normal and hint is not None:
+        yield from of_gains(table, hint)
     out = outliers(table) if normal else np.zeros(table.Y.shape, bool)
     turned = orientation(table.without(out), N) if normal and hint is None else None
     if turned:
@@ -101,6 +103,8 @@ def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept:
     power = float(np.sum(Y**2) / entries)
     if model.noise_variance is not None:
         left = _residuals(solution, Y, table.seen, float(model.noise_variance), kept)
+        if str(solution.status) != "converged":  # else the status says so
+            yield from of_rows(table, left.plain)
         noise_alone = str(solution.status) != "diverged" and is_noise(solution, *_seen(solution))
         noisier = _noisier_rows(solution, model, table, left, out, atoms_tell=not noise_alone)
         if noisier.any():
@@ -126,11 +130,12 @@ def _seen(solution: Solution) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 class _Left(NamedTuple):
-    """Residuals in units of what the model predicts for them, and their share of the data's power."""
+    """Residuals in units of what the model predicts for them, their share of the data's power, and as they are."""
 
     units: np.ndarray
     share: float
     seen: np.ndarray
+    plain: np.ndarray
 
 
 def _residuals(solution: Solution, Y: np.ndarray, seen: np.ndarray, noise: float, kept: np.ndarray) -> _Left:
@@ -147,7 +152,7 @@ def _residuals(solution: Solution, Y: np.ndarray, seen: np.ndarray, noise: float
     V = row[:, None] * signal / max(float(np.mean(signal)), float(np.finfo(float).tiny))
     power = float(np.sum(Y**2))
     noise = max(noise, _ROUNDING * power / Y.size)
-    return _Left(left * np.sqrt(noise + V) / noise, float(np.sum(left**2)) / power, seen)
+    return _Left(left * np.sqrt(noise + V) / noise, float(np.sum(left**2)) / power, seen, left)
 
 
 def _parameters(solution: Solution, model: Model, power: float) -> Iterator[str]:

@@ -7,13 +7,14 @@ numbers. Each check tests one of these; its false-alarm rate on data drawn from 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..model.model import Model
+from .suspicious_table import Table, some_signals
 
 # The share of data sets drawn from the model on which a check may give a false alarm.
 RATE = 1e-4
@@ -25,8 +26,6 @@ _APART = 0.5
 _SHORTEST_INDEX = 4
 # So many random numbers are in order with a probability below the rate, 2/8!; smooth signals may be, but then others are as well.
 _SHORTEST_ORDER, _OTHERS_ORDERED = 8, 0.1
-# How names are told from data on the command line.
-_OF_TABLES = "for the file's first line --header, for its first column --index-col 1 on the command line"
 # One entry is enough to show a sentinel of at least this size.
 _PLAIN_SENTINEL = 999.0
 # A row of so many equal entries is no accident.
@@ -39,7 +38,7 @@ _PILE = 4.0
 _GRID_ENTRIES, _MULTIPLE = 20_000, 1e-3
 # Rounding matters if it adds more than this share to the noise, and more than this share to the data.
 _OF_NOISE, _OF_POWER = 0.1, 1e-6
-# Row means matter if they hold more than this share of the power.
+# Row means that were left where they are matter if they hold more than this share of the power.
 _MEAN_SHARE = 0.02
 # Outliers are looked for so many times over, without those already found, which hide others in their column.
 _PEELS = 3
@@ -47,50 +46,35 @@ _PEELS = 3
 _LARGE = 3.0
 # Kurtosis this many standard errors above the normal one shows which side is sparse.
 _SIGMAS = 6.0
+# A row is far larger than the others if it is so by this many standard errors, of the logarithm of a median square times sqrt(P).
+_OF_MEDIAN = 6.0 * 2.33
+# Halves of the signals are compared in so many signals and mixtures of rows, with so many random halves. They differ if that is so many
+# standard deviations, and the difference is this share of the moments.
+_LOOKED_AT, _MIXTURES, _HALVES, _DRIFT, _DIFFERENCE = 2000, 32, 64, 8.0, 0.2
 # More than this many rows for each signal, and no more signals than atoms: nothing could be learned unless the rows are the signals.
 _TALL = 2.0
-# Rows named in a sentence, at most.
-_NAMED = 5
+# With F' known, the logarithms of the rows' powers over what F' says spread by less than this (a standard deviation), of so many rows.
+_GAINS, _FEWEST_ROWS = 0.5, 10
 
 
-class Table(NamedTuple):
-    """Y with zeros where an entry is missing, which entries are there, and the names of the rows."""
-
-    Y: np.ndarray
-    seen: np.ndarray
-    names: Sequence[str] | None = None
-
-    @property
-    def power(self) -> float:
-        """The mean square of the entries; 0 where there are none."""
-        return float(np.sum(self.Y**2) / max(np.sum(self.seen), 1))
-
-    def without(self, hidden: np.ndarray) -> Table:
-        """The table with more entries missing."""
-        seen = self.seen & ~hidden
-        return self._replace(Y=np.where(seen, self.Y, 0.0), seen=seen)
-
-    def rows(self, which: Any) -> str:
-        """Rows by name, or counted from 1: "row 3", "rows a, b"."""
-        listed = [str(m + 1) if self.names is None else self.names[m] for m in which]
-        return f"row{'s' if len(listed) > 1 else ''} {', '.join(listed[:_NAMED])}{', ...' if len(listed) > _NAMED else ''}"
-
-
-def of_data(table: Table, model: Model, N: int, centred: bool = False) -> tuple[list[str], Table]:
+def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> tuple[list[str], Table]:
     """Suspicions of the data, the plainest first, and the table without what they explain, which is hidden from the checks that follow.
 
-    `centred` says that row means were taken off before the fit, though not from this table.
+    `centred` says that row means were taken off before the fit, though not from this table: "asked" by the user, or "auto".
     """
     if table.power == 0:
-        return ["every entry of Y is zero, or as good as zero; check where the data come from"], table
+        return [f"every entry of {table.words.data} is zero, or as good as zero; check where the data come from"], table
     found = list(_index(table))
     told, table = _sentinels(table)
     found += told
-    if model.noise_variance is None:
-        return found, table  # entries of a channel with few outcomes are equal often, and their mean is not that of F X
+    if model.noise_variance is None:  # entries of a channel with few outcomes are equal often, and their mean is not that of F X
+        told, table = _means(table, N, centred) if expects_no_mean(model) and table.power > 0 else ([], table)
+        return found + told, table
     told, table = _constant_rows(table)
     found += told
-    step = _step(table)
+    if table.power == 0:
+        return found, table
+    step = grid_step(table)
     if step is None:
         told, table = _duplicates(table)
         found += told
@@ -100,16 +84,37 @@ def of_data(table: Table, model: Model, N: int, centred: bool = False) -> tuple[
         # Between two steps nothing is known: a random number there undoes the rounding, so that the checks that follow see no grid.
         between = np.random.default_rng(0).uniform(-step / 2, step / 2, table.Y.shape)
         table = table._replace(Y=np.where(table.seen, table.Y + between, 0.0))
-    if float(model.prior.X.moments().mean) == 0 and table.power > 0:
-        told, table = _means(table, N)
-        found += [] if centred else told
+    if expects_no_mean(model) and table.power > 0:
+        told, table = _means(table, N, centred)
+        found += told
     return found, table
+
+
+def expects_no_mean(model: Model) -> bool:
+    """Whether the mean of a row of Y is zero in the model, and an offset of Y is one of F X."""
+    return float(model.prior.X.moments().mean) == 0 and model.channel.shows_units and not model.channel.by_rows
+
+
+def is_off_centre(Y: np.ndarray, seen: np.ndarray, N: int) -> bool:
+    """Whether row means are further from zero than chance takes those of data that are centred.
+
+    The test is of all entries, and again of some of them without marks for missing entries, constant rows and copies of signals.
+    """
+    table = Table(np.where(seen, Y, 0.0), seen)
+    if table.power == 0 or _mean_share(table, N) <= 1:
+        return False
+    kept = some_signals(Y.shape)
+    _, table = _sentinels(Table(table.Y[:, kept], seen[:, kept]))
+    _, table = _constant_rows(table)
+    if grid_step(table) is None:
+        _, table = _duplicates(table)
+    return table.power > 0 and _mean_share(table, N) > 1
 
 
 def _index(table: Table) -> Iterator[str]:
     for Y, all_seen, words in (
-        (table.Y, table.seen, "first row of Y is {}, which looks like column numbers; leave that row out ({})"),
-        (table.Y.T, table.seen.T, "first column of Y is {}, which looks like an index; leave that column out ({})"),
+        (table.Y, table.seen, table.words.first_row),
+        (table.Y.T, table.seen.T, table.words.first_column),
     ):
         line, seen = Y[0], all_seen[0]
         if not seen.all():
@@ -117,7 +122,7 @@ def _index(table: Table) -> Iterator[str]:
         counts = line.size >= _SHORTEST_INDEX and line[0] in (0, 1) and np.array_equal(line, line[0] + np.arange(line.size))
         alone = line.size >= _SHORTEST_ORDER and len(Y) > 1 and np.mean(_ordered(Y[1:])) < _OTHERS_ORDERED
         if counts or (alone and _ordered(line[None])[0]):
-            yield "the " + words.format(", ".join(f"{value:.10g}" for value in line[:3]) + ", ...", _OF_TABLES)
+            yield words.format(", ".join(f"{value:.10g}" for value in line[:3]) + ", ...")
 
 
 def _ordered(lines: np.ndarray) -> np.ndarray:
@@ -139,8 +144,8 @@ def _sentinels(table: Table) -> tuple[list[str], Table]:
             if gap > _APART * (others.max() - others.min()):
                 what = "entry is" if count == 1 else "entries are"
                 found.append(
-                    f"{count} {what} {value:.10g}, which looks like a mark for missing entries; write NaN instead "
-                    f"(--na {value:.10g} on the command line)"
+                    f"{count} {what} {value:.10g}, which looks like a mark for missing entries; write NaN instead"
+                    + table.words.missing.format(f"{value:.10g}")
                 )
                 table = table.without(hidden)
     return found, table
@@ -152,7 +157,9 @@ def _constant_rows(table: Table) -> tuple[list[str], Table]:
     if not constant.any():
         return [], table
     several = np.sum(constant) > 1
-    sentence = f"{table.rows(np.flatnonzero(constant))} of Y never change{'' if several else 's'}; leave out what is constant"
+    sentence = (
+        f"{table.rows(np.flatnonzero(constant))} of {table.words.data} never change{'' if several else 's'}; leave out what is constant"
+    )
     return [sentence], table.without(constant[:, None] & table.seen)
 
 
@@ -161,7 +168,7 @@ def _extremes(table: Table) -> tuple[np.ndarray, np.ndarray]:
     return np.where(table.seen, table.Y, np.inf).min(axis=1), np.where(table.seen, table.Y, -np.inf).max(axis=1)
 
 
-def _step(table: Table) -> float | None:
+def grid_step(table: Table) -> float | None:
     """The step of the grid that all values are on; None if they are on no grid."""
     values = table.Y[table.seen]
     values = values[:: max(1, values.size // _GRID_ENTRIES)]
@@ -188,14 +195,15 @@ def _duplicates(table: Table) -> tuple[list[str], Table]:
     copies[[max(pair) for pair in pairs]] = True
     one, what = min(pairs, key=max), "are copies of others" if len(pairs) > 1 else "is a copy of another"
     sentence = (
-        f"{len(pairs)} of the {copies.size} signals {what}, such as {max(one) + 1} of {min(one) + 1}; "
+        f"{len(pairs)} of the {copies.size} {table.words.signals} {what}, such as {max(one) + 1} of {min(one) + 1}; "
         "leave copies out, for they count as new evidence"
     )
     return [sentence], table.without(copies & table.seen)
 
 
-def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
-    """Ties at the ends of the rows' ranges. Zeros are natural where the factors, or counts, are nonnegative."""
+def clipping(table: Table, model: Model, on_grid: bool) -> tuple[float, list[str]]:
+    """The share of entries tied at the ends of the rows' ranges, and the levels in words; none where that is no sign of clipping. Zeros
+    are natural where the factors, or counts, are nonnegative."""
     occupied = np.any(table.Y != 0, axis=0)
     Y, seen = table.Y[:, occupied], table.seen[:, occupied]
     zero_is_natural = float(model.prior.X.moments().mean) != 0 or (on_grid and np.all(Y >= 0))
@@ -208,10 +216,15 @@ def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
             share += float(np.sum(tied) / np.sum(seen))
             different = np.unique(Y[tied])
             levels.append(f"{different[0]:.4g}" if different.size == 1 else "a level of its own in each row")
+    return share, list(dict.fromkeys(levels))
+
+
+def _clipped(table: Table, model: Model, on_grid: bool) -> Iterator[str]:
+    share, levels = clipping(table, model, on_grid)
     if levels:
         yield (
-            f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(dict.fromkeys(levels))}), "
-            "so the data look clipped; say so with channel=Clipped(low, high), or mark these entries as missing (NaN)"
+            f"{100 * share:.2g}% of the entries are equal to the largest or smallest values ({' and '.join(levels)}), "
+            f"so the data look clipped; {table.words.clipped}mark these entries as missing (NaN)"
         )
 
 
@@ -230,31 +243,61 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
     error = step**2 / 12  # the variance of rounding to multiples of the step
     if np.all(values >= 0) and step == round(step) and np.all(values == np.round(values)):
         yield (
-            "Y holds counts (whole numbers from zero up), whose noise grows with their size; solve for their square roots, "
-            "with the mean of each row taken off"
+            f"{table.words.data} holds counts (whole numbers from zero up), whose noise grows with their size; {table.words.counts}"
+            f"take their square roots, with the mean of each {table.words.row} taken off"
         )
     elif error > max(_OF_NOISE * float(model.noise_variance), _OF_POWER * table.power):
         yield (
-            f"Y is rounded to multiples of {step:.3g}, which is not small beside the noise; take the data before they were rounded, "
-            f"or give a noise_variance of at least {error:.2g}"
+            f"{table.words.data} is rounded to multiples of {step:.3g}, which is not small beside the noise; "
+            f"take the data before they were rounded, or give a noise_variance of at least {error:.2g}"
         )
 
 
-def _means(table: Table, N: int) -> tuple[list[str], Table]:
-    """The mean of a row has on average 1/P of the row's power; means of rows vary together, in about as many ways as there are atoms
-    or rows."""
+def _row_means(table: Table) -> tuple[np.ndarray, float]:
+    """The means of the rows, and their share of the power."""
     counts = np.maximum(table.seen.sum(axis=1), 1)
     means = table.Y.sum(axis=1) / counts
-    share = float(np.sum(means**2 * counts) / np.sum(counts)) / table.power
-    ways = max(1.0, len(counts) * N / (len(counts) + N))
-    chance = chi_square_beyond(RATE, ways) / ways / float(np.mean(counts))
-    if share < max(chance, _MEAN_SHARE):
+    return means, float(np.sum(means**2 * counts) / np.sum(counts)) / table.power
+
+
+def _mean_share(table: Table, N: int) -> float:
+    """The share of the row means in the power, in units of what it exceeds by chance in a share `RATE` of data sets.
+
+    The mean of a row has on average 1/P of the row's power; means of rows vary together, in about as many ways as there are atoms or rows.
+    """
+    rows, share = len(table.Y), _row_means(table)[1]
+    ways = max(1.0, rows * N / (rows + N))
+    return share * float(np.mean(np.maximum(table.seen.sum(axis=1), 1))) * ways / chi_square_beyond(RATE, ways)
+
+
+def _means(table: Table, N: int, centred: str | None) -> tuple[list[str], Table]:
+    """What there is to say of row means, and the table without them."""
+    means, share = _row_means(table)
+    if centred is None and (_mean_share(table, N) <= 1 or share < _MEAN_SHARE):
         return [], table
-    sentence = (
-        f"the mean of Y is far from zero (row means hold {100 * share:.3g}% of its power), but the model is centred; "
-        "subtract the mean of each row (center=True, --center)"
-    )
-    return [sentence], table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
+    words = table.words
+    held = f"the mean of {words.data} is far from zero ({words.row} means hold {100 * share:.3g}% of its power)"
+    sentences = {
+        None: f"{held}, but the model is centred; subtract the mean of each {words.row} (center=True{words.center})",
+        "auto": f"{held}, so the mean of each {words.row} was taken off and kept as {words.means}; "
+        f"to have it fitted, say center=False{words.no_center}",
+    }
+    told = [sentences[centred]] if centred in sentences else []
+    return told, table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
+
+
+def of_gains(table: Table, hint: np.ndarray) -> Iterator[str]:
+    """Rows far larger or smaller than F' says: sensors with gains of their own."""
+    power = np.sum(table.Y**2, axis=1) / np.maximum(table.seen.sum(axis=1), 1)
+    expected = np.sum(np.asarray(hint, dtype=float) ** 2, axis=1)
+    logs = np.log(power / expected)
+    logs = logs[np.isfinite(logs)]
+    spread = float((np.quantile(logs, 0.84) - np.quantile(logs, 0.16)) / 2) if logs.size >= _FEWEST_ROWS else 0.0
+    if spread > _GAINS:
+        yield (
+            f"the rows of Y differ in size from those of F_prime (by a factor of {np.exp(spread / 2):.2g}, typically): if the sensors have "
+            f"gains of their own, try channel=SensorGains(spread={spread / 2:.2g}), or spinodal.calibrate(Y, F0)"
+        )
 
 
 def outliers(table: Table) -> np.ndarray:
@@ -337,10 +380,7 @@ def orientation(table: Table, N: int) -> str | None:
         return None
     across_rows, across_columns = _kurtosis(table, 0), _kurtosis(table, 1)
     if across_rows > max(_SIGMAS * np.sqrt(24 / M), across_columns) or (M > _TALL * P and P <= N):
-        return (
-            f"Y has {M} rows and only {P} columns, and its rows look like the signals; if each row is a signal, solve for the transpose "
-            "(Y.T, or --transpose on the command line)"
-        )
+        return table.words.turned.format(M, P)
     return None
 
 
@@ -350,3 +390,26 @@ def _kurtosis(table: Table, axis: int) -> float:
     apart = np.where(table.seen, table.Y - table.Y.sum(axis=axis, keepdims=True) / number, 0.0)
     second, fourth = ((apart**power).sum(axis=axis, keepdims=True) / number for power in (2, 4))
     return float(np.mean(fourth[second > 0] / second[second > 0] ** 2) - 3) if np.any(second > 0) else 0.0
+
+
+def far_larger(table: Table, N: int) -> np.ndarray:
+    """Rows whose entries are far larger than those of the others, where F is normal: their mean square is that of N normal numbers."""
+    M, P = table.Y.shape
+    error = np.exp(_OF_MEDIAN / np.sqrt(np.mean(table.seen) * P))
+    return row_scales(table.Y, table.seen) ** 2 > error * chi_square_beyond(RATE / M, N) / N
+
+
+def halves_differ(table: Table) -> bool:
+    """Whether second moments of the first half of the signals differ from those of the second half: a permutation test, exact at any size.
+
+    Of many rows a few random mixtures are looked at, and of many signals some.
+    """
+    P = table.Y.shape[1]
+    kept = np.linspace(0, P - 1, min(P, _LOOKED_AT)).astype(int)
+    rng = np.random.default_rng(0)
+    Y = table.Y[:, kept]
+    Y = Y if len(Y) <= _MIXTURES else rng.normal(size=(_MIXTURES, len(Y))) @ Y
+    side = np.where(np.arange(kept.size) < kept.size // 2, -1.0, 1.0)
+    differences = [float(np.sum(((Y * signs) @ Y.T) ** 2)) for signs in (side, *(rng.permutation(side) for _ in range(_HALVES)))]
+    excess = differences[0] - np.mean(differences[1:])
+    return bool(excess > _DRIFT * np.std(differences[1:]) and excess > _DIFFERENCE**2 * np.sum((Y @ Y.T) ** 2))

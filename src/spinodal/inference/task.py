@@ -19,12 +19,14 @@ _ROUNDING = 1e4
 
 class Data(NamedTuple):
     """What is observed, with some entries held out: they are not in the mask, and say how well they are predicted. None but zeros: nothing
-    is held out now, but was when the parameters were learned."""
+    is held out now, but was when the parameters were learned. `keeps_noise` says, for each signal alike, that the noise variance is to
+    stay what it is."""
 
     Y: Any
     F_prime: Any
     mask: Any
     held: Any
+    keeps_noise: Any
 
 
 class Task(NamedTuple):
@@ -34,7 +36,7 @@ class Task(NamedTuple):
     channel's input, to melt a wrong state. `power` is that of z = F X/sqrt(N), as the data have it. `centre` holds the prior means that are
     taken off before messages are passed (`means`), None for zero. `rows` are the fractions of the rows of Y that are observed, where Y is
     a block of the signals; else they follow from the mask. `held` marks entries that are held out to learn the noise from (None: nobody
-    holds any).
+    holds any), and `keeps_noise` says that the noise stays what it is all the same.
     """
 
     Y: Any
@@ -50,6 +52,7 @@ class Task(NamedTuple):
     centre: Pair[Any]
     rows: Any = None
     held: Any = None
+    keeps_noise: Any = None
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -116,8 +119,9 @@ def make_task(observed: Observed | Data, model: Model, N: int, dtype: Any, centr
     """Prepare an instance; `centre` says which prior means are taken off."""
     Y = jnp.asarray(observed.Y, dtype)
     mask = known = None if observed.mask is None else jnp.asarray(observed.mask, dtype)
-    held = jnp.asarray(observed.held, dtype) if isinstance(observed, Data) else None
-    if held is not None:
+    held = keeps_noise = None
+    if isinstance(observed, Data):
+        held, keeps_noise = jnp.asarray(observed.held, dtype), jnp.any(observed.keeps_noise)
         known = mask + held
     if known is not None:
         Y = jnp.where(known > 0, Y, 0)
@@ -141,6 +145,7 @@ def make_task(observed: Observed | Data, model: Model, N: int, dtype: Any, centr
         rounding=rounding.astype(dtype),
         centre=means,
         held=held,
+        keeps_noise=keeps_noise,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, check_path, check_room
+from ..errors import InputError, check_file, check_path, check_room
 from ..model.sampling import Observed
 from ..pair import Pair
 from .arrays import read_nc, read_npy, read_npz, word
@@ -122,10 +122,7 @@ def read_measurements(
     check_path("FILE", path)
     kind = kind_of(path)
     layout = Layout(decimal, index_col, tuple(map(str, na)), header).checked()
-    if path.is_dir():
-        raise InputError(f"FILE must be a file, but {str(path)!r} is a directory.")
-    if not path.is_file():
-        raise InputError(f"FILE must be a file, but there is no file {str(path)!r}.")
+    check_file("FILE", path)
     if kind not in ACCEPTED:
         raise InputError(f"FILE must end in one of {', '.join(ACCEPTED)}, but {str(path)!r} was given.")
     try:
@@ -285,7 +282,7 @@ def _check_missing(Y: np.ndarray, kind: str, contents: _Contents, path: Path) ->
 
 def _check_entries(Y: np.ndarray, mask: Any, contents: _Contents, path: Path) -> None:
     """Refuse infinite and huge entries, rows and columns without any, and rows of one value, saying where they are."""
-    bad = np.argwhere(np.abs(Y) > _LARGEST)
+    bad = np.argwhere(np.abs(Y, dtype=float) > _LARGEST)
     if bad.size:
         i, k = bad[0]
         where = f"{contents.row(i)}, {contents.column(k)}"

@@ -42,7 +42,12 @@ def named_file(name: str, path: str | Path, suffix: str) -> Path:
     check_path(name, target)
     if target.is_dir():
         raise InputError(f"{name} must be a file, but {str(path)!r} is a directory.")
-    # Directories that do not exist are made later; the first that exists must allow it.
+    if target.exists() and not target.is_file():
+        raise InputError(f"{name} must be a file, but {str(path)!r} is a pipe or a device.")
+    # Directories that do not exist are made later, but not those that a link leads to; the first that exists must allow it.
+    real = os.path.realpath(target)
+    if target.is_symlink() and (os.path.islink(real) or not os.path.isdir(os.path.dirname(real))):  # in a circle, or to no folder
+        raise InputError(f"{name} must be a file, but {str(path)!r} is a link that leads nowhere.")
     above = next(folder for folder in target.absolute().parents if os.path.lexists(folder))
     _check_writable(f"{name} must be in", above, str(target.parent))
     return target

@@ -86,7 +86,7 @@ class Model:
             >>> sp.Model.sparse(rho=0.2, noise_variance=1e-6).noise_variance
             1e-06
         """
-        return self.channel.variance if isinstance(self.channel, GaussianNoise) else None
+        return self.channel.variance if isinstance(self.channel, GaussianNoise) and not self.channel.unequal else None
 
     def _repr_html_(self) -> str:
         from ..report.objects import model_table

@@ -17,6 +17,7 @@ from ..evaluation.record import against_truth
 from ..figures import report as draw
 from ..figures import theory as figures
 from ..figures.palette import GREY, PHASE_COLOURS, phase_key
+from ..figures.sensors import NINETY
 from ..inference.solution import Solution
 from ..io.write import named_file, whole_file
 from ..model.model import Problem
@@ -41,15 +42,22 @@ _ADAPTED = {
 }
 # Names of the parameters with the paper's letters.
 _NAMES = words.NAMES | {"density": "density of X, ρ", "noise_variance": "noise variance, Δ", "eta": "error of F′, η"}
-# Signals named as explained worst.
-_WORST = 3
-_STYLE = """
-:root { color-scheme: light dark; --soft: #666; --line: #ddd; --impossible: #e8e8e8; --hard: #fbe3c8; --easy: #dff0e6;
-  --nothing-to-gain: #b4b8be; }
-@media (prefers-color-scheme: dark) { :root { --soft: #999; --line: #444; --impossible: #333; --hard: #5a4020; --easy: #1f4030;
-  --nothing-to-gain: #585f69; } }
+# Signals named as explained worst, and codes listed with their intervals.
+_WORST, _INTERVALS = 3, 8
+_LIGHT = """color-scheme: light; --paper: #fff; --ink: #1b1f24; --soft: #5f6368; --line: #ddd; --impossible: #e8e8e8; --hard: #fbe3c8;
+  --easy: #dff0e6; --nothing-to-gain: #b4b8be;"""
+_DARK = """color-scheme: dark; --paper: #16181c; --ink: #e6e6e6; --soft: #a0a7b0; --line: #444; --impossible: #333; --hard: #5a4020;
+  --easy: #1f4030; --nothing-to-gain: #585f69;"""
+# The system's colours unless whoever shows the page says otherwise (data-theme); on paper always the light ones.
+_STYLE = (
+    f"""
+:root {{ {_LIGHT} }}
+@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {_DARK} }} }}
+@media screen {{ :root[data-theme=dark] {{ {_DARK} }} }}
+"""
+    + """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-@media (prefers-color-scheme: dark) { body { background: #16181c; color: #e6e6e6; } }
+body { background: var(--paper); color: var(--ink); }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin-top: 2.2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
 .status { font-size: 1.1rem; padding: .1rem .9rem; border-left: .35rem solid #009E73; background: var(--easy); }
@@ -58,11 +66,14 @@ h2 { font-size: 1.15rem; margin-top: 2.2rem; border-top: 1px solid var(--line); 
 .status.impossible { border-color: var(--soft); background: var(--impossible); }
 .status.nothing-to-gain { border-color: var(--soft); background: var(--nothing-to-gain); }
 .warnings { margin-top: 1rem; }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid var(--line); }
 td.number, th:nth-child(2) { text-align: right; } td.number { font-variant-numeric: tabular-nums; }
 footer { color: var(--soft); font-size: .9rem; }
 figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
+@media print { section { break-inside: avoid; } body { margin: 0; } }
 """
+)
 
 
 def check_atom_shape(shape: tuple[int, int], M: int) -> None:
@@ -135,12 +146,14 @@ def report_html(
 <style>{_STYLE}</style>
 </head>
 <body>
+<main>
 <h1>Factors of {heading}</h1>
 <div class="status {"bad" if not status.trusted else phase_key(outcome.phase) if outcome else ""}">
-<p><strong>{escape(words.VERDICT[status])}</strong> {escape(_sentence(str(solution.reason)))}</p>
+<p><strong>{escape(words.VERDICT[status])}</strong> {escape(words.sentence(str(solution.reason)))}</p>
 <p>Next step: {escape(words.next_step(solution, outcome))}</p>
 </div>
 {_warnings(solution)}{"".join(sections)}
+</main>
 <footer><p>Y = F X/√N + noise. Made by spinodal {__version__}. {escape(figures.CAVEAT)}</p></footer>
 </body>
 </html>
@@ -168,16 +181,11 @@ def write_report(solution: Solution, path: str | Path, **options: Any) -> Path:
     return target
 
 
-def _sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
-    return text[:1].upper() + text[1:] + ("" if not text or text.endswith(".") else ".")
-
-
 def _warnings(solution: Solution) -> str:
     """A box with the signs that the data do not follow the model, if there are any."""
     if not solution.warnings:
         return ""
-    items = "".join(f"<li>{escape(_sentence(warning))}</li>\n" for warning in solution.warnings)
+    items = "".join(f"<li>{escape(words.sentence(warning))}</li>\n" for warning in solution.warnings)
     title = "Something looks wrong with the data or the model."
     return f'<div class="status bad warnings">\n<p><strong>{title}</strong></p>\n<ul>\n{items}</ul>\n</div>\n'
 
@@ -198,7 +206,8 @@ def _table(columns: list[str], rows: Sequence[tuple[str, ...]]) -> str:
     """Rows of a name, a number and whatever follows."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     cells = ("".join(f"<td{' class=number' if k == 1 else ''}>{escape(cell)}</td>" for k, cell in enumerate(row)) for row in rows)
-    return f"<table>\n<tr>{head}</tr>\n{''.join(f'<tr>{row}</tr>' for row in cells)}\n</table>\n"
+    table = f"<table>\n<tr>{head}</tr>\n{''.join(f'<tr>{row}</tr>' for row in cells)}\n</table>"
+    return f'<div class="wide">{table}</div>\n'
 
 
 def _svg(figure: Figure, label: str) -> str:
@@ -218,7 +227,7 @@ def _svg(figure: Figure, label: str) -> str:
 def _sensors(solution: Solution) -> str:
     columns, rows = of_sensors.standing_out(solution)
     picture = _svg(of_sensors.sensors_picture(solution), "Gain, offset and health of every sensor")
-    told = _say(f"{_sentence(of_sensors.sensors_in_words(solution))} Gains are relative to the typical sensor.")
+    told = _say(f"{words.sentence(of_sensors.sensors_in_words(solution))} Gains are relative to the typical sensor.")
     return _section("The sensors", told, picture, _say("Those that stand out most:"), _table(columns, rows))
 
 
@@ -238,7 +247,7 @@ def _parameters(solution: Solution, method: str) -> str:
         ("mean squared residual", _number(float(solution.residual)), "squared units of Y"),
         ("free entropy", _number(float(solution.free_entropy)), "per entry of X; higher is better"),
     ]
-    return _section("Parameters", _table(["", "value", ""], rows))
+    return _section("Parameters", _table(["quantity", "value", "remark"], rows))
 
 
 def _place(solution: Solution, outcome: Outcome | None) -> str:
@@ -287,7 +296,7 @@ def _fit(solution: Solution) -> str:
     said, ratio = f"The mean squared residual is {_number(float(solution.residual))}", words.noise_ratio(solution)
     said += "; no noise variance was assumed." if ratio is None else f", {_number(ratio)} times the noise variance."
     if verdict := words.fit_in_words(solution):
-        said += f" {_sentence(verdict)}"
+        said += f" {words.sentence(verdict)}"
     if solution.observed is None:
         return _section("Residuals", _say(said))
     left = draw.residuals(solution)
@@ -346,9 +355,25 @@ def _uncertainty(solution: Solution) -> str:
     return _section(
         "Uncertainty",
         _say("Standard deviations of the entries given the data, as reported. They assume that the priors and the noise are right."),
-        _table(["", "median", "95% are below"], rows),
+        _table(["entries of", "median", "95% are below"], rows),
         _svg(draw.uncertainty_figure(solution), "Histograms of the reported standard deviations"),
+        *_intervals(solution),
     )
+
+
+def _intervals(solution: Solution) -> list[str]:
+    """The largest codes with their intervals."""
+    mean, variance = (np.asarray(pair.X, dtype=float) for pair in (solution.mean, solution.variance))
+    if not words.status(solution).trusted or not np.isfinite(mean).all() or not np.isfinite(variance).all():
+        return []
+    names = solution.names.columns or [str(k + 1) for k in range(mean.shape[1])]
+    largest = np.argsort(-np.abs(mean), axis=None, kind="stable")[:_INTERVALS]
+    rows = []
+    for atom, signal in zip(*np.unravel_index(largest, mean.shape), strict=True):
+        reach = NINETY * np.sqrt(variance[atom, signal])
+        low, high = (_number(float(mean[atom, signal] + side * reach)) for side in (-1, 1))
+        rows.append((f"atom {atom + 1} in signal {names[signal]}", _number(float(mean[atom, signal])), f"{low} to {high}"))
+    return [_say("The largest entries of X, each with its 90% interval:"), _table(["entry", "mean", "90% interval"], rows)]
 
 
 def _truth(solution: Solution, truth: Pair[Any], outcome: Outcome | None) -> str:
@@ -367,7 +392,7 @@ def _truth(solution: Solution, truth: Pair[Any], outcome: Outcome | None) -> str
         ("X, order, signs and scales fitted", _number(found["mse_X_aligned"]), X),
         ("atoms recovered", f"{100 * found['atoms_recovered']:.4g}%", ""),
     ]
-    parts = [_table(["mean squared error", "", ""], rows)]
+    parts = [_table(["mean squared error", "value", "theory"], rows)]
     if outcome is not None and comparable:
         figure = figures.recovery_figure(solution.problem, Instance(observed, truth), solution)  # type: ignore[arg-type]
         parts.append(_svg(figure, "Recovered against true signals, and reported against actual errors"))

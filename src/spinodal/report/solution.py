@@ -24,6 +24,7 @@ VERDICT = {
     Status.MAX_ITERATIONS: "The run was stopped before it settled. Do not rely on it.",
     Status.DIVERGED: "The run came apart; the best state on its way is kept. Do not rely on it.",
     Status.DEGENERATE: "The run settled on something that is not a solution. Do not rely on it.",
+    Status.MISFIT: "The run settled, but the data do not follow its model. Do not rely on it.",
     Status.UNCONFIRMED: "The run settled, but other runs do not confirm all of it. Do not rely on every atom.",
 }
 # What to do next, in a sentence.
@@ -32,6 +33,7 @@ NEXT_STEP = {
     Status.MAX_ITERATIONS: "Allow more iterations (max_iterations); if the run still does not settle, use fewer atoms or more signals.",
     Status.DIVERGED: "Check the units of Y and the given parameters, or leave out noise_variance and density so that they are learned.",
     Status.DEGENERATE: "Try fewer atoms, more signals or more runs (runs).",
+    Status.MISFIT: "Say how the data were measured (channel, --channel), as the reason suggests.",
     Status.UNCONFIRMED: "Use only atoms of high reproducibility. More signals, fewer atoms or more runs (runs) may settle the others.",
 }
 NAMES = {
@@ -39,6 +41,7 @@ NAMES = {
     "slab_mean": "mean of X's nonzeros",
     "slab_variance": "variance of X's nonzeros",
     "noise_variance": "noise variance",
+    "row_variances": "noise variance of the typical row",
     "eta": "error of F', eta",
     "gain_spread": "spread of the gains",
     "offset_variance": "variance of the offsets",
@@ -66,7 +69,7 @@ def summary(solution: Solution) -> str:
         return f"{one_line(solution)}\nsolution[k].summary() says more about one of them."
     outcome = predicted(solution)
     told = [("expected", expectation(solution, outcome)), ("next", next_step(solution, outcome))]
-    rows = [("size", _size(solution)), *_facts(solution), *told]
+    rows = [("size", _size(solution)), *facts(solution), *told]
     return "\n".join(f"{name:<12}{words}" for name, words in rows)
 
 
@@ -76,7 +79,7 @@ def small_table(solution: Solution) -> str:
         return f"<p>{escape(one_line(solution))}</p>"
     rows = "".join(
         f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(words)}</td></tr>'
-        for name, words in (("size", _size(solution)), *_facts(solution), ("next", NEXT_STEP[status(solution)]))
+        for name, words in (("size", _size(solution)), *facts(solution), ("next", NEXT_STEP[status(solution)]))
     )
     return f"<div><table>{rows}</table>{_course(solution)}</div>"
 
@@ -142,7 +145,8 @@ def parameters(solution: Solution) -> dict[str, tuple[float, str]]:
             value = getattr(prior, name, None)
             if f"slab_{name}" in solution.learned or value not in (None, default):
                 values[f"slab_{name}"] = value
-    return {name: (float(value), _origin(solution, name)) for name, value in values.items() if value is not None}
+    # Of a parameter that differs from row to row, the typical value.
+    return {name: (float(np.median(value)), _origin(solution, name)) for name, value in values.items() if value is not None}
 
 
 def _origin(solution: Solution, name: str) -> str:
@@ -226,7 +230,12 @@ def expectation(solution: Solution, outcome: Outcome | None) -> str:
     return f"{outcome.phase}: {recovered_in_words(outcome.amp)} recovered, if the model is right"
 
 
-def _facts(solution: Solution) -> list[tuple[str, str]]:
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith(".") else ".")
+
+
+def facts(solution: Solution) -> list[tuple[str, str]]:
     """What is known of the run without asking the theory."""
     # An infinite eta says that nothing is known of F, which is no number to report.
     used = [f"{NAMES.get(name, name)} {value:.4g} ({how})" for name, (value, how) in parameters(solution).items() if np.isfinite(value)]

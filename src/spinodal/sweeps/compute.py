@@ -37,7 +37,7 @@ RESULTS = (
 _LONGEST_MESSAGE = 500
 FAILED = "failed"
 # What became of a point; "missing" where it has not been computed yet.
-STATUSES = ("missing", FAILED, "max_iterations", "converged", "diverged", "degenerate", "unconfirmed")
+STATUSES = ("missing", FAILED, "max_iterations", "converged", "diverged", "degenerate", "unconfirmed", "misfit")
 
 
 class Row(NamedTuple):
@@ -75,7 +75,7 @@ def failed(batch: Batch, reason: str) -> tuple[Row, ...]:
 
 def _rows(batch: Batch) -> tuple[Row, ...]:
     padded = batch.points + (batch.points[-1],) * (batch.width - len(batch.points))
-    problems = [problem_of(point.numbers, batch.prior) for point in padded]
+    problems = [problem_of(point.numbers, batch.prior, batch.channel) for point in padded]
     seeds = [point.seed for point in padded]
     options = {**batch.options, **around_solver(batch.solver), "dtype": np.dtype(batch.dtype)}
     found = draw_solve_score(problems, padded[0].N, seed=seeds, solver=make_solver(batch.solver), **options).flat()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, check_room
 from ..inference.search.search import is_strong
-from ..model.channels import GaussianNoise
+from ..model.channels import GaussianNoise, named_channel
 from ..model.knowledge import knowledge_of
 from ..model.model import Problem
 from ..model.sampling import bytes_to_draw
@@ -46,6 +46,7 @@ class Batch(NamedTuple):
     solver: dict[str, Any]
     options: dict[str, Any]
     dtype: str
+    channel: str | None = None
 
 
 class Plan(NamedTuple):
@@ -59,15 +60,14 @@ class Plan(NamedTuple):
         return [point for batch in self.batches for point in batch.points]
 
 
-def problem_of(numbers: dict[str, float], prior: dict[str, dict[str, Any]]) -> Problem:
+def problem_of(numbers: dict[str, float], prior: dict[str, dict[str, Any]], channel: str | None = None) -> Problem:
     """The problem of a point; values that no problem can have are refused."""
     pair = Pair(F=make_prior(prior["F"], None), X=make_prior(prior["X"], numbers.get("rho")))
-    channel = GaussianNoise(numbers["noise_variance"])
     return Problem(
         alpha=numbers["alpha"],
         pi=numbers["pi"],
         prior=pair,
-        channel=channel,
+        channel=GaussianNoise(numbers["noise_variance"]) if channel is None else named_channel(channel),
         knowledge=knowledge_of(numbers["eta"]),
         observed_fraction=numbers["observed_fraction"],
     )
@@ -77,7 +77,7 @@ def make_plan(spec: Spec) -> Plan:
     """Points grouped by shape, solver and kind of problem, each group cut into batches of equal width."""
     groups: dict[tuple[Any, ...], list[Point]] = {}
     for design, numbers in enumerate(spec.designs):
-        problem = problem_of(numbers, spec.prior)
+        problem = problem_of(numbers, spec.prior, spec.channel)
         kind = (problem.eta == 0, problem.eta == float("inf"), is_strong(problem.knowledge, problem.prior.F), problem.observed_fraction < 1)
         if (spec.options["runs"] or 1) > 1 and not kind[1]:
             raise InputError(f"runs must be 1 where eta is finite, but {spec.options['runs']} was given.")
@@ -90,7 +90,8 @@ def make_plan(spec: Spec) -> Plan:
         width = -(-len(points) // -(-len(points) // spec.batch))
         for start in range(0, len(points), width):
             some = tuple(points[start : start + width])
-            batches.append(Batch(len(batches), some, width, spec.prior, spec.solvers[some[0].solver], spec.options, spec.dtype))
+            own = spec.solvers[some[0].solver]
+            batches.append(Batch(len(batches), some, width, spec.prior, own, spec.options, spec.dtype, spec.channel))
     digest = _hash([[batch.width, *(point.id for point in batch.points)] for batch in batches])
     return Plan(tuple(batches), digest)
 
@@ -99,13 +100,15 @@ def check_sizes(plan: Plan) -> None:
     """Refuse a plan with batches that can't be drawn in this machine's memory."""
     for batch in plan.batches:
         point = batch.points[0]
-        M, N, P = problem_of(point.numbers, batch.prior).sizes(point.N)
+        M, N, P = problem_of(point.numbers, batch.prior, batch.channel).sizes(point.N)
         given = f"a batch of {batch.width} with M = {M}, N = {N}, P = {P}"
         check_room("N, alpha, pi and batch", bytes_to_draw(M, N, P, batch.width), given)
 
 
 def _point(spec: Spec, numbers: dict[str, float], design: int, N: int, solver: int, instance: int) -> Point:
     drawn: dict[str, Any] = {"numbers": numbers, "prior": spec.prior, "N": N, "instance": instance, "seed": spec.seed}
+    if spec.channel is not None:
+        drawn["channel"] = spec.channel
     if spec.axes is None:
         drawn["design"] = design  # two draws of a random design may coincide, and are two points still
     whole = {**drawn, "solver": spec.solvers[solver], "options": spec.options, "dtype": spec.dtype}

@@ -3,6 +3,7 @@
 seed = 0                     # of everything random
 instances = 4                # draws of every point
 N = [50, 100]
+channel = "clipped:low=-1,high=1,variance=0.01"  # Gaussian noise of the design's noise_variance if there is none
 
 [grid]                       # every combination; or [random] with points = 200, drawn from intervals and lists
 alpha = 0.5
@@ -31,18 +32,20 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, check_choice, check_count, check_path, check_seed, shown
+from ..errors import InputError, check_choice, check_count, check_file, check_seed, shown
 from ..inference import METHODS, Search
 from ..inference.checks import MOST_ITERATIONS, MOST_RUNS
 from ..inference.search.learning import LEARNABLE
 from ..model import priors
+from ..model.channels import named_channel
 
 # Numbers of a problem that a design may vary, with the values of those that need not be given.
 AXES = ("alpha", "pi", "rho", "eta", "noise_variance", "observed_fraction")
 _DEFAULTS = {"eta": math.inf, "noise_variance": 0.0, "observed_fraction": 1.0}
 # What surrounds a solver, in its table beside its own options.
 AROUND = ("learn", "anneal", "repair")
-_TOP = ("name", "seed", "instances", "N", "batch", "dtype", "max_iterations", "tolerance", "runs", "grid", "random", "prior", "solver")
+_NUMBERS = ("seed", "instances", "N", "batch", "max_iterations", "tolerance", "runs")
+_TOP = ("name", "dtype", *_NUMBERS, "channel", "grid", "random", "prior", "solver")
 _INTERVAL = ("from", "to", "count", "scale")
 _PRIORS = ("Gaussian", "GaussBernoulli", "Laplace", "NonnegativeGaussBernoulli", "Rademacher")
 # More points than this in a sweep are taken for a mistake, and so are more instances solved together, and a longer file.
@@ -69,11 +72,12 @@ class Spec:
     solvers: tuple[dict[str, Any], ...]
     designs: tuple[dict[str, float], ...]
     axes: dict[str, tuple[float, ...]] | None  # the values of a grid; None for a random design
+    channel: str | None = None  # in words; None for Gaussian noise
 
 
 def read_spec(path: str | Path) -> Spec:
     """The spec in a TOML file."""
-    check_path("the spec", path)
+    check_file("the spec", path)
     try:
         if Path(path).stat().st_size > _LONGEST_FILE:
             raise InputError(f"the spec must be a file of at most {_LONGEST_FILE} bytes, but {str(path)!r} is larger.")
@@ -119,7 +123,20 @@ def parse_spec(text: str, *, name: str = "sweep") -> Spec:
     each = len(sizes) * instances * len(solvers)
     axes, designs = _grid(given["grid"], prior, each) if "grid" in given else (None, _random(given["random"], prior, seed, each))
     batch = _count(given, "batch", _BATCH, high=_LARGEST_BATCH)
-    return Spec(text, name, seed, instances, sizes, batch, dtype, options, prior, solvers, designs, axes)
+    channel = _channel(given.get("channel"), given.get("grid", given.get("random", {})))
+    return Spec(text, name, seed, instances, sizes, batch, dtype, options, prior, solvers, designs, axes, channel)
+
+
+def _channel(words: Any, design: Any) -> str | None:
+    """The channel in words, checked; it has its own noise."""
+    if words is None:
+        return None
+    if not isinstance(words, str):
+        raise InputError(f'channel must be words like "clipped:low=-1,high=1", but {shown(words)} was given.')
+    named_channel(words)
+    if "noise_variance" in design:
+        raise InputError("noise_variance must be left out where a channel is named, which has its own, but the design gives it.")
+    return words
 
 
 def _check_points(total: int) -> None:

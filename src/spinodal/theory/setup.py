@@ -44,6 +44,8 @@ class Setup(NamedTuple):
 
 def setup(problem: Problem) -> Setup:
     """Translate one problem."""
+    if (fault := problem.channel.fault_in_theory()) is not None:
+        raise InputError(fault)
     with jax.enable_x64(True):
         mean, power = (Pair(*map(float, values)) for values in zip(*(prior.moments() for prior in problem.prior), strict=True))
     if not all(LEAST <= variance <= MOST for variance in power):
@@ -54,7 +56,7 @@ def setup(problem: Problem) -> Setup:
         alpha=float(problem.alpha),
         pi=float(problem.pi),
         observed=float(problem.observed_fraction),
-        channel=problem.channel,
+        channel=problem.channel.for_theory(),
         table=problem.channel.table(power.F * power.X),
         classes=Classes(*(np.asarray(values, dtype=float) for values in problem.knowledge.classes())),
         prior=problem.prior,

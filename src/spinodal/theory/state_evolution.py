@@ -16,6 +16,7 @@ from ..short import in_short
 from .curve import matrix_mmse
 from .potential import conjugates
 from .setup import Setup, is_known, is_unknown, setup
+from .unequal import evolve, has_unequal_noise, typical
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +77,8 @@ def state_evolution(
 ) -> Trajectory:
     """Eqs. (25) and (26) of KMZ13, from "uninformed" (what the priors and F' say), "informed" (next to the truth) or given errors.
 
-    Stops when both errors change by less than `tolerance`, relative, or vanish.
+    Stops when both errors change by less than `tolerance`, relative, or vanish. Where the noise differs from row to row or from column to
+    column of Y, each row of F and each signal has an error of its own, and the means are returned.
 
     Examples:
         >>> import spinodal as sp
@@ -90,7 +92,8 @@ def state_evolution(
     """
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
-    s = setup(problem)
+    unequal = has_unequal_noise(problem)
+    s = typical(problem) if unequal else setup(problem)
     with jax.enable_x64(True):
         if isinstance(start, str):
             check_choice("start", start, ("uninformed", "informed"))
@@ -101,6 +104,9 @@ def state_evolution(
             first = Pair(float(start.F), float(start.X))
         if is_known(s.classes):
             first = first._replace(F=0.0)
+        if unequal:
+            course, settled = evolve(problem, first, max_iterations, tolerance)
+            return Trajectory(course, settled, len(course.F) - 1)
         return _trajectory(s, first, max_iterations, tolerance)
 
 

@@ -2,8 +2,10 @@
    here, without Dash, which takes as long as drawing does; Dash hears of the new state when the slider rests. */
 (function () {
   "use strict";
+  const { shown, parsed, valued, short, tabulate, begun, ended } = window.spinodal;
   const SLIDERS = ["alpha", "rho", "eta", "delta", "pi"];
-  const WITHOUT_DENSITY = ["gaussian", "rademacher", "laplace"];
+  const CHOICES = ["x", "f", "channel"];
+  const SLIDER_NAMES = { alpha: "α", rho: "ρ", eta: "η", delta: "Δ", pi: "π" };
   const REST = 200; // milliseconds without a change after which a slider rests
   let moving = null; // a clock, while one does not
   let constants = null; // what the server says once
@@ -15,15 +17,6 @@
   const figures = {}; // as the server sent them
   let diagram = {}; // as it was last drawn, and the place where we are
   const nothing = () => window.dash_clientside.no_update;
-
-  function shown(text) {
-    const value = Number(text);
-    if (text === "inf") return "∞";
-    if (value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4)) return String(value);
-    const [m, e] = value.toExponential().split("e");
-    const power = String(Number(e)).split("").map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
-    return m === "1" ? "10" + power : m + "·10" + power;
-  }
 
   function same(a, b) { return JSON.stringify(a) === JSON.stringify(b); }
   function whole(value, low, high, otherwise) {
@@ -42,30 +35,33 @@
     return value;
   }
 
+  /* Sizes on a projector's or a large screen are a third larger. */
+  function letters(size) { return window.innerWidth >= 1800 ? Math.round(1.35 * size) : size; }
+
   function painted(figure) {
     const colours = constants.themes[theme];
     const out = coloured(figure, colours);
     const axis = { gridcolor: colours.faint, linecolor: colours.muted, tickcolor: colours.muted, showline: true, ticks: "outside", ticklen: 3, ticklabeloverflow: "allow" };
     out.layout = Object.assign(
       {
-        margin: { l: 52, r: 10, t: 28, b: 38 },
+        margin: { l: letters(52), r: 10, t: letters(28), b: letters(38) },
         showlegend: false,
         hovermode: "closest",
         autosize: true,
       },
       out.layout,
       {
-        font: { family: "system-ui, sans-serif", size: 11, color: colours.ink },
+        font: { family: "system-ui, sans-serif", size: letters(11), color: colours.ink },
         paper_bgcolor: colours.paper,
         plot_bgcolor: colours.paper,
         hoverlabel: { font: { color: colours.ink }, bgcolor: colours.paper },
       }
     );
-    out.layout.title = Object.assign({ font: { size: 13 }, x: 0.02, xanchor: "left", y: 0.985, yanchor: "top" }, out.layout.title);
+    out.layout.title = Object.assign({ font: { size: letters(13) }, x: 0.02, xanchor: "left", y: 0.985, yanchor: "top" }, out.layout.title);
     for (const side of ["xaxis", "yaxis"]) {
       const given = out.layout[side];
       // Powers are written a quarter larger than other labels.
-      out.layout[side] = Object.assign({}, axis, { tickfont: { size: given.type === "log" ? 9 : 11 } }, given);
+      out.layout[side] = Object.assign({}, axis, { tickfont: { size: letters(given.type === "log" ? 9 : 11) } }, given);
     }
     return out;
   }
@@ -181,8 +177,17 @@
     },
   };
 
+  Object.assign(window.spinodal, {
+    go, PAINT,
+    repaint: (...names) => repaint(...names),
+    painted: (figure) => painted(figure),
+    theme: () => theme,
+    empty: (...words) => empty(...words),
+    furnish: () => {}, // own.js does
+  });
+
   function waiting() { return live && live.status && !live.done ? "running…" : "Run AMP to see"; }
-  function isDense(state) { return !WITHOUT_DENSITY.includes(state.x); }
+  function isDense(state) { return !constants.without_density.includes(state.x); }
 
   /* Draw figures again. One that Dash has not put on the page yet is tried again soon. */
   function repaint(...names) {
@@ -195,6 +200,7 @@
       const figure = PAINT[name](graph);
       if (figure) window.Plotly.react(graph, figure.data, figure.layout, constants.config[name]);
       if (figure && name === "diagram") mark(graph);
+      if (figure) tabulate(name);
     }
   }
 
@@ -205,21 +211,27 @@
     question.next = state;
     if (question.busy) return;
     question.busy = true;
+    begun();
     const put = function () {
       const state = question.next;
       question.next = null;
       window
         .fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(state) })
-        .then((answer) => (answer.ok ? answer.json() : Promise.reject(answer.status)))
-        .then((answer) => [answer, state], () => window.dash_clientside.set_props("message", { children: "The server does not answer." }))
+        .then((answer) => (answer.ok ? answer.json() : answer.text().then((said) => Promise.reject(said))))
+        .then((answer) => [answer, state], (said) => complain(typeof said === "string" && said ? said : "The server does not answer."))
         .then((told) => {
           if (question.next) put(); // computed while this is drawn
-          else question.busy = false;
+          else {
+            question.busy = false;
+            ended();
+          }
           if (told) then(...told);
         });
     };
     put();
   }
+
+  function complain(text) { window.dash_clientside.set_props("message", { children: text }); }
 
   /* Have the page show a state: labels and the place at once, figures when the server has answered. */
   function show(state) {
@@ -227,10 +239,16 @@
     now = state;
     for (const name of SLIDERS) {
       const label = shown(state[name]);
-      document.getElementById(name + "-value").textContent = label;
+      const number = entry(name);
+      if (document.activeElement !== number || number.dataset.settled) number.value = label;
       slider(name).setAttribute("aria-valuetext", label);
     }
-    slider("rho").disabled = !isDense(state);
+    able("rho", isDense(state));
+    able("delta", !constants.without_noise.includes(state.channel));
+    for (const [name, preset] of Object.entries(constants.presets)) {
+      const is = Object.keys(state).every((key) => String(preset[key]) === String(state[key]));
+      document.getElementById("preset-" + name).setAttribute("aria-pressed", String(is));
+    }
     ask("/figures", state, function (answer, state) {
       Object.assign(figures, answer, { state: state });
       repaint("potential", "curve", "errors");
@@ -253,9 +271,56 @@
     let input = document.getElementById(name);
     if (!input) {
       input = Object.assign(document.createElement("input"), { type: "range", id: name, min: 0, max: constants.values[name].length - 1, step: 1 });
+      input.setAttribute("aria-describedby", name + "-tip");
       document.getElementById(name + "-slider").appendChild(input);
     }
     return input;
+  }
+
+  /* The number beside a slider. */
+  function entry(name) {
+    let input = document.getElementById(name + "-number");
+    if (!input) {
+      const room = document.getElementById(name + "-entry");
+      input = Object.assign(document.createElement("input"), { type: "text", id: name + "-number", inputMode: "decimal", autocomplete: "off", size: 7 });
+      input.setAttribute("aria-label", room.dataset.label);
+      input.setAttribute("aria-describedby", name + "-tip");
+      room.appendChild(input);
+    }
+    return input;
+  }
+  function able(name, is) {
+    slider(name).disabled = !is;
+    entry(name).disabled = !is;
+  }
+
+  /* A number was entered: the nearest value of the slider is taken, and said where it is another. */
+  function entered(name) {
+    const input = entry(name);
+    const value = parsed(input.value);
+    const values = constants.values[name].map(valued);
+    const finite = values.filter(Number.isFinite);
+    const low = finite[0];
+    const high = finite[finite.length - 1];
+    const fits = value === Infinity ? values.includes(Infinity) : value >= low && value <= high;
+    if (!fits) {
+      complain(SLIDER_NAMES[name] + " must be a number from " + low + " to " + high + (values.includes(Infinity) ? ", or inf" : "") + ", but " + JSON.stringify(input.value.slice(0, 30)) + " was given.");
+      input.setAttribute("aria-invalid", "true");
+      return;
+    }
+    input.removeAttribute("aria-invalid");
+    const place = nearest(name, value, name !== "alpha" && name !== "rho");
+    complain(values[place] === value ? "" : SLIDER_NAMES[name] + " = " + value + " lies between two steps of its slider; " + constants.values[name][place] + " is shown.");
+    slider(name).value = place;
+    input.value = shown(constants.values[name][place]);
+    if (constants.values[name][place] !== now[name]) moved();
+  }
+
+  function nearest(name, value, log) {
+    const words = constants.values[name];
+    const size = (number) => (log ? Math.log(Math.max(number, 1e-300)) : number);
+    const far = (word) => (valued(word) === value ? 0 : Math.abs(size(valued(word)) - size(value)));
+    return words.reduce((best, word, k) => (far(word) < far(words[best]) ? k : best), 0);
   }
 
   function chosen(choices) {
@@ -267,10 +332,11 @@
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     spinodal: {
       collect: function (places, choices, n, seed, oldState, oldInstance, said) {
+        if (!constants) window.setTimeout(() => window.spinodal.furnish(said), 0);
         constants = said;
         for (const name of SLIDERS) if (!moving) slider(name).value = places[name];
         const state = chosen(choices);
-        for (const name of ["x", "f"]) {
+        for (const name of CHOICES) {
           const select = document.getElementById(name);
           if (select && select.value !== choices[name]) select.value = choices[name];
         }
@@ -295,7 +361,7 @@
         const fresh = !live || result(run) !== result(live);
         live = run;
         theme = chosenTheme || theme;
-        repaint("errors", ...(fresh || other ? ["recovered", "atoms"] : []), ...(other ? ["potential", "curve", "diagram"] : []));
+        repaint("errors", ...(fresh || other ? ["recovered", "atoms"] : []), ...(other ? ["potential", "curve", "diagram", "own-course"] : []));
         return nothing();
       },
 
@@ -303,7 +369,7 @@
         if (!live) return ["", true, false];
         if (live.refused) return [live.refused, true, false];
         const count = live.iterations.length;
-        const last = count ? " Iteration " + live.iterations[count - 1] + ": E = " + live.mse_X[count - 1].toPrecision(3) + ", D = " + live.mse_F[count - 1].toPrecision(3) + "." : "";
+        const last = count ? " Iteration " + live.iterations[count - 1] + ": E = " + short(live.mse_X[count - 1]) + ", D = " + short(live.mse_F[count - 1]) + "." : "";
         const words = { compiling: "Compiling for this size…", running: "Running.", cancelled: "Cancelled.", converged: "Converged.", max_iterations: "Out of iterations.", diverged: "Diverged.", degenerate: "Settled, but atoms are missing or copied." };
         const other = matches(live, state) ? "" : " (of other settings)";
         return [(words[live.status] || live.status) + other + last, live.done, !live.done];
@@ -331,7 +397,7 @@
       moving = null;
       window.dash_clientside.set_props("places", { data: Object.fromEntries(SLIDERS.map((name) => [name, Number(slider(name).value)])) });
     }, REST);
-    show(chosen({ x: now.x, f: now.f }));
+    show(chosen(Object.fromEntries(CHOICES.map((name) => [name, now[name]]))));
     address(now, instance);
   }
   document.addEventListener("input", function (event) {
@@ -339,9 +405,34 @@
   });
 
   document.addEventListener("change", function (event) {
-    if (event.target.id !== "x" && event.target.id !== "f") return;
-    const choice = (name) => document.getElementById(name).value;
-    window.dash_clientside.set_props("choices", { data: { x: choice("x"), f: choice("f") } });
+    const number = event.target.id.match(/^(\w+)-number$/);
+    if (number && SLIDERS.includes(number[1])) return entered(number[1]);
+    if (!CHOICES.includes(event.target.id)) return;
+    window.dash_clientside.set_props("choices", { data: Object.fromEntries(CHOICES.map((name) => [name, document.getElementById(name).value])) });
+  });
+  /* Go to a whole state, or to a part of one: a preset, or where someone's data lie. */
+  function go(wanted) {
+    for (const name of SLIDERS) if (wanted[name] !== undefined) slider(name).value = constants.values[name].indexOf(String(wanted[name]));
+    const places = Object.fromEntries(SLIDERS.map((name) => [name, Number(slider(name).value)]));
+    const set = window.dash_clientside.set_props;
+    complain("");
+    set("choices", { data: Object.fromEntries(CHOICES.map((name) => [name, wanted[name] === undefined ? now[name] : wanted[name]])) });
+    set("places", { data: places });
+    for (const name of ["n", "seed"]) if (wanted[name] !== undefined) set(name, { value: wanted[name] });
+  }
+  document.addEventListener("click", function (event) {
+    const name = event.target.dataset && event.target.dataset.preset;
+    if (!name || !constants) return;
+    go(constants.presets[name]);
+    document.getElementById("preset-says").textContent = constants.says[name];
+  });
+
+  /* On paper everything is light. */
+  window.matchMedia("print").addEventListener("change", function (event) {
+    if (!constants) return;
+    const kept = document.documentElement.dataset.theme || theme;
+    theme = event.matches ? "light" : kept;
+    repaint(...Object.keys(PAINT));
   });
 
   /* A click anywhere in the diagram selects the nearest point that the sliders can reach. */
@@ -351,11 +442,6 @@
     const { xaxis, yaxis } = graph._fullLayout;
     const box = event.target.getBoundingClientRect();
     const at = [xaxis.p2d(event.clientX - box.left), yaxis.p2d(event.clientY - box.top)];
-    const values = constants.values;
-    const nearest = (name, value, log) => {
-      const far = (word) => Math.abs(log ? Math.log(Number(word)) - Math.log(value) : Number(word) - value);
-      return values[name].reduce((best, word, k) => (far(word) < far(values[name][best]) ? k : best), 0);
-    };
     const across = document.getElementById("rho").disabled ? "alpha" : "rho";
     slider(across).value = nearest(across, at[0], false);
     slider("pi").value = nearest("pi", at[1], true);

@@ -4,7 +4,7 @@ the model."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial, wraps
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,65 +22,7 @@ from ..search.repair import mend
 from ..search.search import WORTH
 from ..solvers.base import Cooling, Estimate, Solver, model_of
 from ..task import Task, make_task
-from .machine import platform
-
-# Most of the first seconds of a small solve are compilation, so on a CPU small programs are compiled with less effort. Those that run once
-# or a few times take a tenth of the time (inspection of 40 atoms and 500 signals: 3.1 s of CPU time at full effort, 0.37 s at this one);
-# iterations take half of it (1.6 s against 0.8 s) and are a fifth slower. What is computed is the same to rounding.
-_LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-_LESS_EFFORT = {"xla_cpu_use_fusion_emitters": False}
-# Programs on arrays of more entries are worth the full effort, and iterations of more multiplications in a product.
-_SMALL, _SHORT = 10**6, 3 * 10**6
-# So many random keys are made one by one, lest a program be compiled for each number of them.
-_FEW_KEYS = 16
-
-
-def compiled(*static: int, donate: int | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """jax.jit, with an effort that suits how often a program runs: seldom or, if it has an argument to `donate`, in many iterations.
-
-    `static` are the arguments that are compiled in.
-    """
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        as_ever = partial(jax.jit, function, static_argnums=static, donate_argnums=() if donate is None else donate)
-        full = as_ever()
-
-        @cache
-        def quick() -> Any:
-            return as_ever(compiler_options=_known(_LITTLE_EFFORT if donate is None else _LESS_EFFORT))
-
-        @wraps(function)
-        def call(*arguments: Any) -> Any:
-            return (quick() if platform() == "cpu" and _is_small(arguments, donate is not None) else full)(*arguments)
-
-        call.lower = full.lower  # type: ignore[attr-defined]
-        return call
-
-    return decorate
-
-
-def _is_small(arguments: tuple[Any, ...], many_times: bool) -> bool:
-    leaves = [leaf for leaf in jax.tree.leaves(arguments) if hasattr(leaf, "size")]
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-        return False
-    if many_times:
-        plan, observed = arguments[:2]
-        return bool(observed.Y.size * plan.N < _SHORT)
-    return all(leaf.size < _SMALL for leaf in leaves)
-
-
-def _known(options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the options that this version of XLA knows."""
-    return {name: value for name, value in options.items() if _is_known(name, value)}
-
-
-@cache
-def _is_known(name: str, value: Any) -> bool:
-    try:
-        jax.jit(lambda: 0, compiler_options={name: value})()
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True
+from .programs import compiled
 
 
 class Plan(NamedTuple):
@@ -132,27 +74,20 @@ def mapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def random_keys(seeds: Sequence[int], size: int, runs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """The data of a random key for every run, given as its instance and its number. An instance with a seed of its own has the keys it
-    would have alone."""
+    """What the random key of every run is made of, given as its instance and its number: a seed, and what is folded into it. An instance
+    with a seed of its own has the keys it would have alone."""
     single = len(seeds) == 1
-    own = np.array([seeds[0 if single else instance] for instance, _ in runs])
-    starts = np.array([number * size + instance if single else number for instance, number in runs])
-    if len(own) > _FEW_KEYS:
-        return np.asarray(_keys(own, starts))
-    return np.stack([np.asarray(_keys(own[k : k + 1], starts[k : k + 1])[0]) for k in range(len(own))])
+    own = [seeds[0 if single else instance] for instance, _ in runs]
+    starts = [number * size + instance if single else number for instance, number in runs]
+    return np.stack([np.array(own, np.int64), np.array(starts, np.int64)], axis=1)
 
 
 @compiled()
-def _keys(seeds: Any, starts: Any) -> Any:
-    return jax.vmap(lambda seed, k: jax.random.key_data(jax.random.fold_in(jax.random.key(seed), k)))(seeds, starts)
-
-
-@compiled(0)
 def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: Estimate | None, cooling: Cooling) -> Run:
     """Before the first iteration. What starts from an F that it is told is cooled."""
 
     def one(observed: Observed, model: Model, key: Any, start: Estimate | None) -> Run:
-        task = plan.task(observed, model)
+        task, key = plan.task(observed, model), jax.random.fold_in(jax.random.key(key[0]), key[1])
         state = plan.solver.init(task, key, start)
         if start is not None and start.X is None:
             state = plan.solver.restart(task, state, start, cooling)
@@ -161,7 +96,18 @@ def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: 
     return mapped(one)(observed, model, keys, start)
 
 
-@compiled(0, donate=3)
+def make_ready(plan: Plan, observed: Observed, model: Model, keys: Any, start: Any, cooling: Cooling, inspects: bool) -> None:
+    """Have the programs that every solve needs compiled side by side, where that takes longer than what they do."""
+    if not begin_batch.is_new(plan, observed, model, keys, start, cooling):
+        return
+    run, number = begin_batch.shape(plan, observed, model, keys, start, cooling), np.zeros(len(observed.Y), int)
+    run_batch.ahead(plan, observed, model, run, number, number, Tolerance.of(0.0))
+    if inspects:
+        inspect_batch.ahead(plan, observed, model, run)
+    conclude_batch.ahead(plan, observed, model, run, 0.0)
+
+
+@compiled(donate=3)
 def run_batch(plan: Plan, observed: Observed, model: Model, run: Run, limit: Any, goal: Any, tolerance: Tolerance) -> tuple[Run, Any]:
     """Advance every instance to its `limit`, and say which could go on to their `goal`."""
     task = jax.vmap(plan.task)(observed, model) if limit.shape[0] > 1 else mapped(plan.task)(observed, model)
@@ -172,7 +118,7 @@ def run_batch(plan: Plan, observed: Observed, model: Model, run: Run, limit: Any
     return run, mapped(lambda task, run, goal: going(plan.solver, task, run, goal, tolerance))(task, run, goal)
 
 
-@compiled(0)
+@compiled()
 def inspect_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Verdict:
     def one(observed: Observed, model: Model, run: Run) -> Verdict:
         task, solver = plan.task(observed, model), plan.solver
@@ -189,7 +135,7 @@ def completed(verdict: Verdict) -> Verdict:
     return Verdict(found, verdict.free_entropy, found.trouble, never, never)
 
 
-@compiled(0)
+@compiled()
 def repair_batch(
     plan: Plan, observed: Observed, model: Model, run: Run, found: Findings, marked: Any, gently: Any, cooling: Cooling
 ) -> Run:
@@ -226,7 +172,7 @@ def _chosen(where: Any, yes: Run, no: Run) -> Run:
     return jax.tree.map(partial(_choose, jnp, where), yes, no)
 
 
-@compiled(0)
+@compiled()
 def overlap_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Any:
     """Scalar products of the atoms with what is known of them beforehand."""
 
@@ -237,7 +183,7 @@ def overlap_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Any
     return mapped(one)(observed, model, run)
 
 
-@compiled(0)
+@compiled()
 def reorder_batch(plan: Plan, run: Run, place: Any, sign: Any, moved: Any) -> Run:
     def one(run: Run, place: Any, sign: Any, moved: Any) -> Run:
         state = plan.solver.reordered(run.state, place, sign)
@@ -249,7 +195,7 @@ def reorder_batch(plan: Plan, run: Run, place: Any, sign: Any, moved: Any) -> Ru
     return mapped(one)(run, place, sign, moved)
 
 
-@compiled(0)
+@compiled()
 def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, tolerance: Any) -> Conclusion:
     def one(observed: Observed, model: Model, run: Run) -> Conclusion:
         given, solver = plan.task(observed, model), plan.solver
@@ -275,7 +221,7 @@ def conclude_batch(plan: Plan, observed: Observed, model: Model, run: Run, toler
     return mapped(one)(observed, model, run)
 
 
-@compiled(0)
+@compiled()
 def means_batch(plan: Plan, observed: Observed, model: Model, run: Run) -> Pair[Any]:
     """The estimates as they are now."""
 

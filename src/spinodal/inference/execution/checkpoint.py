@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 import jax
 import numpy as np
 
-from ...errors import InputError, check_path, check_room
+from ...errors import InputError, check_file, check_path, check_room
 from ...files import whole_file
 from ...model.model import Model
 from ...pair import Pair
@@ -119,6 +119,8 @@ class Checkpoint:
             raise InputError(f"checkpoint must be a file name ending in .npz, but {str(path)!r} was given.")
         if not path.parent.is_dir():
             raise InputError(f"checkpoint must be in a directory that exists, but {str(path.parent)!r} does not.")
+        if path.exists():
+            check_file("checkpoint", path)
         self.path, self.every, self.made_for = path, every, made_for
         self._last: int | None = None
         self._groups: list[Ended] = []

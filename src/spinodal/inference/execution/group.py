@@ -116,6 +116,8 @@ def solve_group(
     told = wishes.progress
     if told is not None:
         told("compiling", 0, float("nan"))
+    if placement.devices == 1:
+        batch.make_ready(plan, observed, model, keys, start, wishes.cooling, wishes.search.repair)
     run = batch.begin_batch(plan, observed, model, keys, start, wishes.cooling)
     run = placement.run(run, plan.solver.divided(run.state))
     recorder, place, goal_left = Recorder(placement), Place(), None
@@ -140,7 +142,7 @@ def solve_group(
             _tell(plan, observed, model, wishes, run, recorder)
             if saved is not None:
                 saved.offer(place, goal, run, recorder.merged, placement)
-            if not np.any(unfinished):
+            if not placement.fetched(unfinished).any():
                 return run
 
     def repair(run: Run, verdict: Verdict, again: Any, gently: Any, slow: Any) -> Run:

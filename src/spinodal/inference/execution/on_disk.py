@@ -31,8 +31,9 @@ from ..search.search import is_strong
 from ..solution import Solution, Status, Trace
 from ..solvers.amp import AMP
 from ..task import Task
-from .batch import WORSE_THAN_NOTHING, Plan, compiled
+from .batch import WORSE_THAN_NOTHING, Plan
 from .machine import OneDevice, bytes_needed, computing, memory
+from .programs import compiled
 
 # The share of the memory that blocks are made to fill; the system caches files in the rest.
 _SHARE = 0.25
@@ -96,6 +97,11 @@ def solve_on_disk(
         raise InputError(
             f"channel must look at one entry at a time for solve_on_disk, but {type(model.channel).__name__} needs whole rows."
         )
+    if (fault := model.channel.fault_of_shape((M, P))) is not None:
+        raise InputError(fault)
+    if model.channel.by_signal():
+        raise InputError(f"noise_variance must be a number or {M} x 1 for solve_on_disk, but it has a column for each signal.")
+    solver = solver.suited(model.channel)
     N = checks.count_atoms(first.F_prime, n_atoms)
     width = _width(M, N, P, np.dtype(dtype).itemsize, block)
     where = _room_on_disk(Path(directory), M, N, P, np.dtype(dtype).itemsize)
@@ -112,6 +118,7 @@ def solve_on_disk(
             some,
             model,
             solver,
+            center=False,  # nothing is taken off the rest either
             F_prime=observed.F_prime,
             n_atoms=N,
             max_iterations=max_iterations,
@@ -273,7 +280,7 @@ class _Passes(NamedTuple):
         return state._replace(F=F), total / count if count else float("nan")
 
 
-@compiled(0)
+@compiled()
 def _beginning(plan: Plan, model: Any, observed: Observed, rows: Any) -> tuple[Task, State]:
     task = plan.task(observed, model)._replace(rows=rows)
     return task, first_state(task)

@@ -14,7 +14,8 @@ from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
-from ..search.learning import parameters
+from ..search.learning import OF_NOISE, parameters, with_parameters
+from ..search.noise import Held, predicted
 from ..search.population import Elected, Member, Request, course, has, spare_atoms, together, verdict
 from ..search.vote import Trust, best_match, start_from
 from ..solution import Solution, Status, Trace
@@ -42,12 +43,15 @@ def held_share(mask: np.ndarray) -> float:
 
 
 class Job(NamedTuple):
-    """A run of one instance: its number, what it starts from (None: a start of its own) and the model that it starts with."""
+    """A run of one instance: its number, what it starts from (None: a start of its own), the model that it starts with, and whether it
+    keeps the noise variance of that and is denied some entries."""
 
     instance: int
     number: int
     start: Estimate | None
     model: Model | None
+    keeps_noise: bool = False
+    holds: bool = True
 
 
 class Runs:
@@ -68,7 +72,7 @@ class Runs:
         self.observed = jax.tree.map(lambda value: value if value.dtype == bool else value.astype(self.dtype, copy=False), observed)
         self.models = [models[0]] * self.size if len(models) == 1 else list(models)
         self.from_scratch = observed.F_prime is None
-        self.holds = False
+        self.holds = self.chooses = False
         self.widest = 0
         M, P = observed.Y.shape[1:]
         room = _ROOM * memory() * placement.memories / bytes_needed(M, plan.N, P, self.dtype.itemsize)
@@ -89,10 +93,20 @@ class Runs:
         mask = np.ones(Y.shape, bool) if mask is None else mask
         held = np.zeros(Y.shape, bool)
         for k, job in enumerate(jobs):
-            if job.start is None or job.start.X is None:
-                random = np.random.default_rng((*self._seed(job.instance), 1))  # the same in all runs, whose free entropies are compared
-                held[k] = mask[k] & (random.random(Y.shape[1:]) < held_share(mask[k]))
-        return Data(Y, F_prime, mask & ~held, held)
+            if job.holds and (job.start is None or job.start.X is None):
+                held[k] = self._held(job.instance)
+        keeps = np.array([[job.keeps_noise] * Y.shape[-1] for job in jobs])
+        return Data(Y, F_prime, mask & ~held, held, keeps)
+
+    def _held(self, k: int) -> np.ndarray:
+        """The entries of an instance that are held out: the same in all runs, which are compared."""
+        Y, mask = self.observed.Y[k], None if self.observed.mask is None else self.observed.mask[k]
+        mask = np.ones(Y.shape, bool) if mask is None else mask
+        return mask & (np.random.default_rng((*self._seed(k), 1)).random(Y.shape) < held_share(mask))
+
+    def _prediction(self, k: int, found: Solution) -> Held:
+        """How well a run predicts what it was denied."""
+        return predicted(*found.mean, found.variance, float(found.model.noise_variance), self.observed.Y[k], self._held(k))
 
     def alone(self, start: Solution | None) -> Solution:
         """One run of every instance, from its own start or a given one."""
@@ -108,7 +122,9 @@ class Runs:
     def compared(self, runs: int, votes: bool, learn: tuple[str, ...]) -> Solution:
         """The best of several runs of every instance, with what the others say of it."""
         enough = self.observed.Y[0].size * _MOST_HELD >= _FEWEST_HELD
-        self.holds = votes and "noise_variance" in learn and enough
+        self.holds = votes and any(name in learn for name in OF_NOISE) and enough
+        noise = self.models[0].noise_variance  # one for all entries, of Gaussian noise
+        self.chooses = self.holds and "noise_variance" in learn and noise is not None and np.ndim(noise) == 0
         random = [np.random.default_rng(self._seed(k)) for k in range(self.size)]
         made = [0] * self.size
 
@@ -121,29 +137,35 @@ class Runs:
                 for i in places:
                     k, request = asked[i]
                     start = None if request.told is None else self._told(request.told, request.trust, random[k])
-                    jobs.append(Job(k, made[k], start, request.model))
+                    model, noise = request.model, request.noise_variance
+                    if noise is not None:
+                        model = with_parameters(model or self.models[k], {"noise_variance": noise})
+                    jobs.append(Job(k, made[k], start, model, noise is not None, request.holds))
                     made[k] += 1
                 wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
                 for i, made_run in zip(places, self.make(jobs, wishes), strict=True):
-                    answers[i] = Member.of(*made_run, asked[i][1].told)
+                    k, request = asked[i]
+                    held = self._prediction(k, made_run[0]) if self.chooses and request.holds else None
+                    answers[i] = Member.of(*made_run, request.told, held)
             return [answers[i] for i in range(len(asked))]
 
-        courses = [course(runs, votes, self.wishes.max_iterations, each) for each in random]
+        courses = [course(runs, votes, self.wishes.max_iterations, each, self.chooses) for each in random]
         elected = together(courses, explore)
         best = [each.best.found for each in elected]
         if votes:
-            ends = [(end, sound) for end, sound, _ in self._settled(list(enumerate(best)), strong=True)]
+            keeps = [each.noise is not None for each in elected]
+            ends = [(end, sound) for end, sound, _ in self._settled(list(enumerate(best)), keeps, strong=True)]
             # What looked sound is repaired where more entries or iterations show a fault.
             faulty = [k for k, (_, sound) in enumerate(ends) if elected[k].best.sound and not sound]
             best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
-            for k, (end, sound, _) in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], strong=False), strict=True):
+            for k, (end, sound, _) in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
                 best[k] = _with_its_way(end, sound, best[k])
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
 
-    def _settled(self, found: list[tuple[int, Solution]], strong: bool) -> list[tuple[Solution, bool, np.ndarray]]:
+    def _settled(self, found: list[tuple[int, Solution]], keeps: list[bool], strong: bool) -> list[tuple[Solution, bool, np.ndarray]]:
         """Runs that go on from the estimates of others, with all entries, to the end."""
-        jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model) for k, each in found]
+        jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
 
     def _against_noise(self, k: int, found: Solution) -> Solution:
@@ -191,7 +213,7 @@ class Runs:
             self.plan,
             self.placement.columns(observed),
             self.placement.everywhere(model),
-            self.placement.everywhere(jax.vmap(jax.random.wrap_key_data)(keys)),
+            self.placement.everywhere(keys),
             self._counting(wishes),
             self.placement,
             self.saved,
@@ -272,8 +294,10 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
     models = (found.model, *elected.models)
     ranges = {}
     for name in learn if elected.runs > 1 else ():
-        values = [float(parameters(model)[name]) for model in models]
+        values = [float(np.median(parameters(model)[name])) for model in models]
         ranges[name] = min(values), max(values)
+        if name == "noise_variance" and elected.noise is not None:
+            ranges[name] = elected.noise.low, elected.noise.high
     status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
     end = Member.of(found, True, elected.best.spare, None)
     changed = np.flatnonzero(~has(elected.best, end) & (best_match(end.atoms, elected.best.atoms)[1] ** 2 < 1 - _MOVED))

@@ -61,8 +61,6 @@ class Sharded(OneDevice):
         sharding = NamedSharding(self.mesh, spec)
         if isinstance(value, jax.Array) and not value.is_fully_addressable:  # shared by several processes already
             return jax.jit(lambda value: value, out_shardings=sharding)(value)
-        if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-            return jax.random.wrap_key_data(self._put(jax.random.key_data(value), by_signal))
         return jax.device_put(np.asarray(value), sharding)
 
 

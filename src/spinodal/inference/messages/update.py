@@ -82,6 +82,7 @@ class Signals(NamedTuple):
     offset: Any
     Y: Any = None
     mask: Any = None
+    of_channel: Any = ()  # its parameters that have a column for each signal, by name
 
 
 class ForMatrix(NamedTuple):
@@ -182,7 +183,8 @@ def residual(rules: Rules, task: Task, F: Any, squares: Squares, X: Moments, sta
     return Residual(
         g=g * down,
         precision=structure.share(task, precision) * down,
-        g2=g2 * down**2,
+        # Where entries differ in how much they tell, their own share of the measured square: noisy rows have uncertain F and small g.
+        g2=(structure.share(task, precision) * (g2 / typical) if task.channel.unequal else g2) * down**2,
         onsager=onsager,
         mean=mean,
         variance=variance + (excess - 1) / typical,
@@ -294,11 +296,11 @@ def update(rules: Rules, task: Task, state: State, step_size: Any) -> tuple[Stat
     rows = None if task.mask is None else task.seen_by_row
 
     def over(block: Signals, squares: Squares) -> tuple[Signals, ForMatrix]:
-        part = task._replace(Y=block.Y, mask=block.mask, rows=rows)
+        part = task._replace(Y=block.Y, mask=block.mask, rows=rows, channel=task.channel.replace(**block.of_channel))
         here = state._replace(X=block.X, g=block.g, offset=state.offset._replace(X=block.offset))
         return one_pass(rules, part, matrix._replace(squares=squares), here, step_X, counts_now(state))
 
-    everything = Signals(state.X, state.g, state.level, state.square, state.offset.X, task.Y, task.mask)
+    everything = Signals(state.X, state.g, state.level, state.square, state.offset.X, task.Y, task.mask, task.channel.by_signal())
     new, sums = over_blocks(over, everything, matrix.squares, rules.structure.local and not task.channel.by_rows)
     offset = state.offset._replace(X=new.offset)
     state = state._replace(X=new.X, g=new.g, level=new.level, square=new.square, offset=offset)

@@ -149,6 +149,8 @@ def unsettled_signals(task: Task, found: Estimate) -> tuple[Any, Any]:
     unsettled = ~settled_signals(found)
     left = residuals(task, found)
     left = jnp.where(jnp.isfinite(left), task.seen(left), 0)
+    if task.channel.unequal:
+        left = left / jnp.sqrt(task.channel.variance)  # type: ignore[attr-defined]  # else noisy rows are what all have in common
     size = jnp.sqrt(jnp.sum(left**2, axis=0))
     unit = left * (unsettled / jnp.where(size > 0, size, 1))
     number = jnp.maximum(jnp.sum(unsettled), 1)

@@ -3,7 +3,8 @@
 The density is the expected share of nonzeros, the slab's mean and variance are those of the expected nonzeros. The noise is moved until
 the measured residuals have the size the model says they should: in the regimes of interest all variances are proportional to it, and the
 usual EM step would hardly move. Residuals of entries that were fitted can't tell noise from what too dense codes explain by chance, so
-where nothing is known of F they are those of entries held out; with F', and at the end, those of the typical signal.
+where nothing is known of F they are those of entries held out; with F', and at the end, those of the typical signal. In much noise that is
+not enough, and the noise is chosen from outside (`noise.py`).
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from .diagnostics import residuals
 LEARNABLE = ("noise_variance", "density", "slab_mean", "slab_variance", "eta")
 _OF_SLAB = {"density": "rho", "slab_mean": "mean", "slab_variance": "variance"}
 # A step changes these by at most these factors, and those of a channel by at most this one.
-_FASTEST = {"noise_variance": 2.0, "density": 1.2, "slab_variance": 1.2, "eta": 1.2}
+_FASTEST = {"noise_variance": 2.0, "row_variances": 2.0, "density": 1.2, "slab_variance": 1.2, "eta": 1.2}
 _OF_CHANNEL = 1.5
 # The share of a Newton step that is taken.
 _STEP = 0.5
 # The ranges that some of those are kept in.
 _KEPT = {"share": (1e-4, 0.5), "faulty": (1e-4, 0.9), "nu": (2.1, 1e3), "gain_spread": (1e-3, 3.0)}
+# Names under which the noise is learned: one number (or factor) for all entries, or one for each row.
+OF_NOISE = ("noise_variance", "row_variances")
 # What a channel calls its noise.
 _NOISE = "variance"
 # The density stays away from 0 and 1, where it could not come back from.
@@ -46,6 +49,8 @@ _LOUDEST = 10.0
 _OVERFIT, _ERRORS, _OF_MEDIAN = 1.1, 2.0, 2.33
 # The median of the square of a standard normal number.
 _MEDIAN = 0.4549
+# Squares of standard normal numbers are cut here where a mean must not depend on a few, and their mean then.
+_CUT, _OF_CUT = 9.0, 0.99501
 # Where entries were held out before, the noise stays within this factor of what they said.
 _BAND = 1.5
 # Learned parameters may still move by this many tolerances a step: hard signals that never settle keep them moving a little.
@@ -142,11 +147,14 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
     nonzeros = jnp.maximum(jnp.sum(estimate.nonzeros), 1)
     if not isinstance(task.channel, GaussianNoise):
         new |= _likelier(task, solver.inputs(task, inner), old)
+    elif jnp.ndim(task.channel.variance) > 0:
+        new |= _unequal_noise(task, task.channel, solver.inputs(task, inner), state)
     elif "noise_variance" in old:
         noise = old["noise_variance"] * noise_ratio(task, measured, estimate)
         if task.held is not None:
             first = state.first["noise_variance"]
             noise = jnp.where(jnp.any(task.held > 0), noise, jnp.clip(noise, first / _BAND, first * _BAND))
+            noise = jnp.where(task.keeps_noise, old["noise_variance"], noise)
         new["noise_variance"] = jnp.clip(noise, task.rounding, task.power)
     if "density" in old:
         new["density"] = jnp.clip(nonzeros / (N * P), _LEAST, 1 - _LEAST)
@@ -167,9 +175,39 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
         if name in new:
             new[name] = jnp.clip(new[name], old[name] / factor, old[name] * factor)
     accepted = {name: jnp.where((nonzeros > 1) & jnp.isfinite(value), value, old[name]).astype(task.Y.dtype) for name, value in new.items()}
-    moved = [jnp.abs(accepted[name] / old[name] - 1) for name in fastest if name in accepted]
+    moved = [jnp.max(jnp.abs(accepted[name] / old[name] - 1)) for name in fastest if name in accepted]
     drift = jnp.max(jnp.stack(moved)) if moved else jnp.zeros_like(state.drift)
     return {**old, **accepted}, drift
+
+
+def _unequal_noise(task: Task, channel: GaussianNoise, inputs: Moments, state: Learned) -> dict[str, Any]:
+    """Variances that differ: by one factor for all, or one for each row, such that residuals have the size that the model says. They are
+    those of entries predicted from the others and, where some are held out, not less than those say."""
+    level = channel.variance + inputs.variance
+    squares = (task.Y - inputs.mean) ** 2 / level
+    seen = jnp.ones_like(squares) if task.mask is None else task.mask
+    factors = {"noise_variance": _typical(squares.ravel(), seen.ravel()), "row_variances": _typical(squares, seen)[:, None]}
+    overfit = jnp.ones((), squares.dtype)
+    if task.held is not None:
+        number = jnp.maximum(jnp.sum(task.held), 1)
+        apart = _typical(squares.ravel(), task.held.ravel()) / (_OVERFIT + _ERRORS * _OF_MEDIAN / jnp.sqrt(number))
+        overfit = jnp.where(jnp.any(task.held > 0), jnp.maximum(1, apart / factors["noise_variance"]), 1)
+    new = {}
+    for name in (name for name in factors if name in state.values):
+        noise = state.values[name] * factors[name] * overfit
+        if task.held is not None:
+            noise = jnp.where(jnp.any(task.held > 0), noise, jnp.clip(noise, state.first[name] / _BAND, state.first[name] * _BAND))
+        new[name] = jnp.clip(noise, task.rounding, _LOUDEST * task.power)
+    if "row_variances" in new:
+        # The standard error of a row's variance: smaller ones can't be told from zero, and would creep towards it for ever.
+        told = jnp.mean(level, axis=1, keepdims=True) * jnp.sqrt(2 / jnp.maximum(jnp.sum(seen, axis=1, keepdims=True), 1))
+        new["row_variances"] = jnp.maximum(new["row_variances"], told)
+    return new
+
+
+def _typical(squares: Any, seen: Any) -> Any:
+    """The mean of the squares that were seen, along the last axis, cut where signals that are not explained would count too much."""
+    return jnp.sum(jnp.minimum(squares, _CUT) * seen, axis=-1) / jnp.maximum(jnp.sum(seen, axis=-1), 1) / _OF_CUT
 
 
 def _likelier(task: Task, inputs: Moments, old: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ...pair import Pair
 from ..solution import Status, without_signals
 from ..solvers.base import Cooling
 from .annealing import FIRST
+from .noise import Chosen, Held, Trial, is_noisy
 from .vote import GIVEN, SAME, VOTED, Trust, best_match, counted, unit_atoms
 
 # Runs from starts of their own: so many at a time. Rounds of runs that start from the vote, and runs in each.
@@ -52,18 +53,21 @@ _NAMED = 5
 
 class Request(NamedTuple):
     """A run to be made: unit atoms to start from (None: from a start of its own), the model to start with (None: the given one), the most
-    iterations, how far the atoms are to be trusted, and how it is cooled."""
+    iterations, how far the atoms are to be trusted, how it is cooled, the noise variance that it keeps (None: it learns it), and whether
+    entries are held out, where that is done at all."""
 
     told: np.ndarray | None
     model: Any
     limit: int
     trust: Trust = VOTED
     cooling: Cooling = FIRST
+    noise_variance: float | None = None
+    holds: bool = True
 
 
 class Member(NamedTuple):
     """A run that has ended: its unit atoms with their relative variances and which are spare, what it was told, whether it looks sound by
-    itself, its free entropy, and all that it found."""
+    itself, its free entropy, all that it found, and how well it predicts entries that were held out (`noise.Held`; None: nobody asked)."""
 
     atoms: np.ndarray
     variance: np.ndarray
@@ -72,16 +76,17 @@ class Member(NamedTuple):
     sound: bool
     free_entropy: float
     found: Any
+    held: Held | None = None
 
     @classmethod
-    def of(cls, found: Any, sound: bool, spare: np.ndarray, told: np.ndarray | None) -> Member:
+    def of(cls, found: Any, sound: bool, spare: np.ndarray, told: np.ndarray | None, held: Held | None = None) -> Member:
         """From the Solution that a run ended with."""
         mean, variance = np.asarray(found.mean.F, dtype=float), np.asarray(found.variance.F, dtype=float)
         power = np.maximum(np.sum(mean**2, axis=0), np.finfo(float).tiny)
         entropy = float(found.free_entropy)
         with np.errstate(over="ignore"):
             relative = np.sum(variance, axis=0) / power
-        return cls(unit_atoms(mean), relative, spare, told, sound, entropy if np.isfinite(entropy) else -np.inf, found)
+        return cls(unit_atoms(mean), relative, spare, told, sound, entropy if np.isfinite(entropy) else -np.inf, found, held)
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -121,14 +126,15 @@ class Agreement(NamedTuple):
 
 
 class Elected(NamedTuple):
-    """The best run, how far others agree with it, how many runs there were, the models of those that look sound, and whether another run
-    from a start of its own ended where the best did."""
+    """The best run, how far others agree with it, how many runs there were, the models of those that look sound, whether another run from
+    a start of its own ended where the best did, and the noise variance that entries held out chose, if they did."""
 
     best: Member
     agreement: Agreement
     runs: int
     models: tuple[Any, ...] = ()
     repeated: bool = False
+    noise: Chosen | None = None
 
 
 Result = TypeVar("Result")
@@ -166,11 +172,11 @@ def has(run: Member, other: Member) -> np.ndarray:
     return (np.abs(cosine) > SAME) & (1 - cosine**2 < _CLOSE * (other.variance + run.variance[place]))
 
 
-def course(runs: int, votes: bool, max_iterations: int, random: np.random.Generator) -> Asking[Elected]:
+def course(runs: int, votes: bool, max_iterations: int, random: np.random.Generator, holds: bool = False) -> Asking[Elected]:
     """The runs of one instance: yields those to be made next, is sent what they found, and returns the best.
 
     At most `runs` start by themselves, and as many as there are if nobody `votes`. No run is asked for whose iterations the budget might
-    not have.
+    not have. Where the first runs, which learn the noise from entries that somebody `holds`, find much of it, these entries choose it.
     """
     made = _Course(max_iterations, random)
     if not votes:
@@ -181,7 +187,10 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
         more = min(_AT_A_TIME, runs - made.own, made.affordable(limit))
         if not more:
             break
-        yield from made.ask([Request(None, None, limit)] * more)
+        yield from made.ask([made.request(None, None, limit)] * more)
+        if holds and made.noise is None and is_noisy(made.elected.best.held):
+            yield from made.choose_noise()
+            continue
         if made.decided:
             return made.elected
         if runs > 1 and made.only_spare:
@@ -201,6 +210,24 @@ class _Course:
     def __init__(self, max_iterations: int, random: np.random.Generator):
         self.members: list[Member] = []
         self.max_iterations, self.random = max_iterations, random
+        self.noise: Chosen | None = None
+
+    def request(self, told: np.ndarray | None, model: Any, limit: int, trust: Trust = VOTED, cooling: Cooling = FIRST) -> Request:
+        """A run with the noise variance that was chosen, if one was."""
+        if self.noise is None:
+            return Request(told, model, limit, trust, cooling)
+        return Request(told, model, limit, trust, cooling, self.noise.variance, holds=False)
+
+    def choose_noise(self) -> Asking[None]:
+        """Runs from the best atoms so far that keep one noise variance each: that by which entries held out are predicted best is kept from
+        then on, and the runs that learned it are forgotten."""
+        limit, best = min(_SHORT, self.max_iterations), self.elected.best
+        assert best.held is not None
+        trial = Trial(best.held)
+        while wanted := trial.next():
+            members = yield [Request(best.atoms, None, limit, GIVEN, noise_variance=variance) for variance in wanted]
+            trial.add(wanted, [member.held for member in members])
+        self.noise, self.members = trial.chosen, []
 
     @property
     def own(self) -> int:
@@ -241,7 +268,7 @@ class _Course:
     def ask(self, requests: list[Request]) -> Asking[None]:
         """Have these runs made, and elect anew. Of all but the best, only what the next election needs is kept."""
         self.members += yield requests
-        self.elected = elect(self.members)
+        self.elected = elect(self.members)._replace(noise=self.noise)
         best = self.elected.best
         self.members = [member if member is best else member._replace(found=without_signals(member.found)) for member in self.members]
 
@@ -251,7 +278,7 @@ class _Course:
         parts = _parts(doubtful, self.N, self.random)[: self.affordable(limit)]
         if parts:
             atoms, model = self.elected.best.atoms, self.elected.best.found.model
-            yield from self.ask([Request(np.delete(atoms, part, axis=1), model, limit, GIVEN) for part in parts])
+            yield from self.ask([self.request(np.delete(atoms, part, axis=1), model, limit, GIVEN) for part in parts])
 
     def rounds(self) -> Asking[None]:
         """Runs that start from what others agree on, again and again, as long as it helps.
@@ -278,7 +305,7 @@ class _Course:
                 break
             before = self.entropy
             told = (self._part(atoms) if parts else atoms for _ in range(asks))
-            yield from self.ask([Request(each, self.elected.best.found.model, limit, cooling=cooling) for each in told])
+            yield from self.ask([self.request(each, self.elected.best.found.model, limit, cooling=cooling) for each in told])
             if self.doubtful.size and self.elected.best.sound:
                 yield from self.tests(self.doubtful)
             if not parts:

@@ -8,7 +8,7 @@ mode. Prior means that are not zero are taken off first (`messages/means.py`). `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -41,8 +41,8 @@ class AMP(Solver):
     """Joint message passing for F and X.
 
     Args:
-        variance: how the variance of y - omega is shared: "row-column" (a value for each signal and atom), "entry" (exact, slower),
-            "scalar" (the paper's).
+        variance: how the variance of y - omega is shared: "row-column" (a value for each signal and atom), "entry" (exact, slower, and
+            what "row-column" becomes where the rows of Y differ in their noise), "scalar" (the paper's).
         damping: weight of the old value, or "adaptive": raised when the Bethe free entropy falls, lowered while it rises.
         residual_floor: the variance used is at least this share of the measured one.
         measured_variance: use the measured one alone.
@@ -114,6 +114,10 @@ class AMP(Solver):
             (False, True)
         """
         return self.measured_variance or not self.clip_gains or self.residual_floor == 0
+
+    def suited(self, channel: Any) -> AMP:
+        # An average over the rows of a column would give noisy rows the certainty of quiet ones.
+        return replace(self, variance="entry") if channel.unequal and self.variance == "row-column" else self
 
     def init(self, task: Task, key: Any, start: Any = None) -> Any:
         state = first_state(task) if start is None else first_state(task, start.F, start.X)

@@ -181,6 +181,17 @@ class Solver(ABC):
         """
         return history.settled(tolerance)
 
+    def suited(self, channel: Any) -> Solver:
+        """The solver with the choices that a channel asks for.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.AMP().suited(sp.GaussianNoise(np.array([[0.1], [10.0]]))).variance  # rows that differ in their noise
+            'entry'
+        """
+        return self
+
     # ---- what wrappers change
 
     def restart(self, task: Task, state: Any, start: Estimate, cooling: Cooling) -> Any:

@@ -82,7 +82,7 @@ class RelaxedBP(Solver):
         more = (excess - 1) / typical
         others = jnp.maximum(variance[:, None] - spread, 0) + more
         seen = None if task.mask is None else task.mask[:, None]
-        out = output_where(task.channel, task.Y[:, None], mean[:, None] - own, others, seen)
+        out = output_where(task.channel.beside_atoms(), task.Y[:, None], mean[:, None] - own, others, seen)
 
         def send(other: Moments) -> tuple[Any, Any]:
             return other.mean**2 * out.precision / N, other.mean * out.g / root

@@ -58,6 +58,8 @@ class Channel(Parametric):
     # Whether the signals of a row share something unknown, so that `output` needs whole rows of Y. Such a channel has
     # `output_where(y, w, V, mask)`, which leaves entries out that were not observed.
     by_rows = False
+    # Whether the rows of Y differ in how much they tell, whatever is in them, so that averages over a column are too coarse for messages.
+    unequal = False
 
     @property
     def shows_units(self) -> bool:
@@ -194,6 +196,41 @@ class Channel(Parametric):
         """
         return self.replace(**values)
 
+    def by_signal(self) -> dict[str, Any]:
+        """The parameters that have a column for each signal, by name: who takes a block of Y takes their block with it.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> list(sp.GaussianNoise(np.ones((3, 5))).by_signal())
+            ['variance']
+            >>> sp.GaussianNoise(0.1).by_signal()
+            {}
+        """
+        return {}
+
+    def beside_atoms(self) -> Self:
+        """The channel for arrays that have an axis for the atoms between rows and signals.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(np.ones((3, 5))).beside_atoms().variance.shape
+            (3, 1, 5)
+        """
+        return self
+
+    def fault_of_shape(self, shape: tuple[int, ...]) -> str | None:
+        """What is wrong with the parameters for a Y of this shape, in a sentence; None if nothing is.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(np.ones((3, 1))).fault_of_shape((4, 9))
+            'noise_variance must be a number, 4 x 1, 1 x 9 or 4 x 9 for this Y, but its shape is (3, 1).'
+        """
+        return None
+
     def fault_of(self, y: np.ndarray) -> str | None:
         """What measurements must be and these are not, to follow "Y must ..."; None if the channel can have put them all out.
 
@@ -249,6 +286,27 @@ class Channel(Parametric):
             True
         """
         return tabulate(self, power)
+
+    def fault_in_theory(self) -> str | None:
+        """Why fixed points and transitions can't be computed, in a sentence; None if they can.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).fault_in_theory() is None
+            True
+        """
+        return None
+
+    def for_theory(self) -> Self:
+        """The channel as the equations need it once the table is made: without its large arrays.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(np.array([[1.0], [3.0]])).for_theory()
+            GaussianNoise(variance=2.0)
+        """
+        return self
 
     def averages_at(self, V: Any, power: Any, table: Any) -> ChannelAverages:
         """The averages at one V: pure JAX, scalar in and out.

@@ -7,10 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ...errors import InputError, check_nonnegative
-from .averages import ChannelAverages
+from ...errors import InputError, check_nonnegative, check_positive
+from .averages import ChannelAverages, ChannelTable, noise_at_ratio, read_table, tabulate
 from .base import Channel, Output
+from .outcomes import Outcomes
 
 # Variances for which the averages are computed: beyond, products of them leave the range of floating-point numbers.
 _LEAST, _MOST = 1e-50, 1e50
@@ -18,20 +20,60 @@ _LEAST, _MOST = 1e-50, 1e50
 
 @dataclass(frozen=True)
 class GaussianNoise(Channel):
-    """y = z + noise of the given variance.
+    """y = z + noise of the given variance: one number, or one for each row of Y (M x 1), each column (1 x P) or each entry (M x P).
 
     Examples:
+        >>> import numpy as np
         >>> import spinodal as sp
         >>> sp.Problem(alpha=0.5, pi=4.0, channel=sp.GaussianNoise(1e-4)).channel
         GaussianNoise(variance=0.0001)
+        >>> rows = sp.GaussianNoise(np.array([[0.1], [0.1], [10.0]]))  # the third sensor is worse than the others
+        >>> print(f"{rows.averages(0.0).equivalent_noise:.3f}")  # what an entry is worth on average: 3/(1/.1 + 1/.1 + 1/10)
+        0.149
     """
 
     variance: Any = 0.0
 
-    learns = ("variance",)
+    additive = True
 
     def __post_init__(self) -> None:
-        check_nonnegative("noise_variance", self.variance)
+        if isinstance(self.variance, (list, tuple, np.ndarray)) and np.ndim(self.variance) > 0:
+            check_positive("noise_variance", self.variance)
+            object.__setattr__(self, "variance", np.asarray(self.variance, dtype=float))
+        else:
+            check_nonnegative("noise_variance", self.variance)
+
+    @property
+    def _several(self) -> bool:
+        return jnp.ndim(self.variance) >= 2
+
+    @property
+    def unequal(self) -> bool:  # type: ignore[override]
+        return self._several and jnp.shape(self.variance)[-2] > 1
+
+    @property
+    def learns(self) -> tuple[str, ...]:  # type: ignore[override]
+        rows = ("row_variances",) if self._several and jnp.shape(self.variance)[-1] == 1 else ()
+        return ("variance", *rows)
+
+    def learnable(self) -> dict[str, Any]:
+        return dict.fromkeys(self.learns, self.variance)
+
+    def relearned(self, values: dict[str, Any]) -> GaussianNoise:
+        return self.replace(variance=values.get("row_variances", values.get("variance", self.variance)))
+
+    def by_signal(self) -> dict[str, Any]:
+        return {"variance": self.variance} if self._several and jnp.shape(self.variance)[-1] > 1 else {}
+
+    def beside_atoms(self) -> GaussianNoise:
+        return self.replace(variance=self.variance[:, None]) if self._several else self
+
+    def fault_of_shape(self, shape: tuple[int, ...]) -> str | None:
+        given = np.shape(self.variance)
+        if not given or (len(given) == 2 and all(size in (1, of_Y) for size, of_Y in zip(given, shape[-2:], strict=True))):
+            return None
+        M, P = shape[-2:]
+        return f"noise_variance must be a number, {M} x 1, 1 x {P} or {M} x {P} for this Y, but its shape is {given}."
 
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         level = self.variance + V
@@ -42,6 +84,8 @@ class GaussianNoise(Channel):
         return Output((y - w) * precision, precision)
 
     def sample(self, key: Any, z: Any) -> Any:
+        if fault := self.fault_of_shape(jnp.shape(z)):
+            raise InputError(fault)
         return z + jnp.sqrt(jnp.asarray(self.variance, float)) * jax.random.normal(key, jnp.shape(z))
 
     def at_least(self, variance: Any) -> GaussianNoise:
@@ -51,18 +95,45 @@ class GaussianNoise(Channel):
         return measured
 
     def noise_scale(self, power: Any, V: Any = 0.0) -> Any:
-        return self.variance
+        return 1 / jnp.mean(1 / (self.variance + V)) - V if self._several else self.variance
 
     @property
     def noiseless(self) -> Any:
-        return self.variance == 0
+        return False if self._several else self.variance == 0
 
-    def table(self, power: float) -> None:
-        if self.variance != 0 and not _LEAST <= self.variance <= _MOST:
-            raise InputError(f"noise_variance must be 0 or in [{_LEAST:g}, {_MOST:g}], but {self.variance:g} was given.")
+    # ---- theory: closed forms for one variance; for several, averages over the entries, which depend on V and are tabulated
+
+    def outcomes(self, power: float) -> Outcomes:
+        return Outcomes(np.zeros(0), None, np.zeros(0)) if self._several else super().outcomes(power)
+
+    def over_outcomes(self, w: Any, V: Any) -> tuple[Any, Any]:
+        level = self.variance + V
+        return jnp.mean(1 / level), -jnp.mean(1 + jnp.log(2 * jnp.pi * level)) / 2
+
+    def table(self, power: float) -> ChannelTable | None:
+        if not self._several and self.variance == 0:
+            return None
+        if not np.all((np.asarray(self.variance) >= _LEAST) & (np.asarray(self.variance) <= _MOST)):
+            given = "an array with others" if self._several else f"{self.variance:g}"
+            raise InputError(f"noise_variance must be 0 or in [{_LEAST:g}, {_MOST:g}], but {given} was given.")
+        return tabulate(self, power) if self._several else None
+
+    def fault_in_theory(self) -> str | None:
+        # Scattered over all entries the variances average out; a noisy row, or signal, has a larger error of its own.
+        if np.ndim(self.variance) == 1 or 1 in np.shape(self.variance):
+            return (
+                "noise_variance must be one number, or M x P, for fixed points and transitions, but its shape is "
+                f"{np.shape(self.variance)}; use state_evolution for rows and columns."
+            )
+        return None
+
+    def for_theory(self) -> GaussianNoise:
+        return self.replace(variance=float(np.mean(self.variance))) if self._several else self
 
     def averages_at(self, V: Any, power: Any, table: Any) -> ChannelAverages:
+        if table is not None:
+            return read_table(table, V, power)
         return ChannelAverages(self.variance, -(1 + jnp.log(self.variance + V)) / 2)
 
     def noise_at_ratio(self, ratio: Any, power: Any, table: Any) -> Any:
-        return self.variance
+        return self.variance if table is None else noise_at_ratio(self, table, ratio, power)

@@ -1,0 +1,116 @@
+"""How large the noise is, where there is much of it: what predicts entries best that were held out.
+
+In much noise the free entropy prefers too little noise and too dense codes, and so does whatever is learned on the way: the part of Y that
+the codes explain by chance counts as explained. Entries held out are predicted worse then. Their residuals alone do not tell, since the
+model expects larger errors of denser codes too; the whole likelihood of theirs does, as a function of the noise variance that a run keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# The shares of the power of Y above which the noise is looked for in this way: of the noise that was learned on the way, and of that with
+# what is not known of z, which is large where the noise was found far too small. Below, what was learned is as good or better: at M = N/2
+# this way finds a fifth too much.
+_MUCH, _UNKNOWN = 0.05, 0.3
+# The logarithms of the noise variances tried first, less that of the first guess; the distance between later ones, and the most of them.
+_FIRST, _STEP, _MOST = (-0.3, 0.0, 0.3, 0.6), 0.3, 8
+# Then the neighbourhood of the best one, how many of the nearest a parabola is fitted to, and how far its top may be from the best.
+_NEAR, _FITTED, _TOP = 0.12, 5, 0.15
+# The noise is known to so many standard errors of its logarithm.
+_ERRORS = 2.0
+# No noise above this share of the power.
+_HIGHEST = 0.95
+
+
+class Held(NamedTuple):
+    """How a run predicts entries held out: the mean log density of one, how many there are, the noise variance that it ended with, the
+    mean variance of z that it does not know, and the power of Y."""
+
+    log_density: float
+    number: int
+    noise_variance: float
+    unknown: float
+    power: float
+
+
+class Chosen(NamedTuple):
+    """A noise variance, and the range of what entries held out allow and the first runs learned."""
+
+    variance: float
+    low: float
+    high: float
+
+
+def predicted(F: Any, X: Any, variances: Any, noise_variance: float, Y: np.ndarray, held: np.ndarray) -> Held:
+    """How means F and X with their `variances` predict the held entries of Y: each is normal, with noise on top of what is not known."""
+    (s, c), N = variances, F.shape[-1]
+    error = (Y - F @ X / np.sqrt(N))[held]
+    unknown = ((F**2 @ c + s @ (X**2 + c)) / N)[held]
+    level = unknown + noise_variance
+    density = -(np.mean(error**2 / level + np.log(level)) + np.log(2 * np.pi)) / 2 if held.any() else -np.inf
+    density = density if np.isfinite(density) else -np.inf
+    return Held(float(density), int(held.sum()), float(noise_variance), float(np.mean(unknown)), float(np.mean(Y[held] ** 2)))
+
+
+def is_noisy(held: Held | None) -> bool:
+    """Whether there is so much noise that learning it on the way goes wrong."""
+    if held is None:
+        return False
+    return held.noise_variance > _MUCH * held.power or held.noise_variance + held.unknown > _UNKNOWN * held.power
+
+
+class Trial:
+    """Which noise variances are to be tried next, and what came out of those before: first whole steps until the best lies between worse
+    ones, then its neighbourhood."""
+
+    def __init__(self, first: Held) -> None:
+        self.first = first
+        self.tried: dict[float, float] = {}  # log densities, by the logarithm of the noise over its first guess
+
+    def next(self) -> list[float]:
+        """Noise variances to be tried next; none if that is all."""
+        highest = np.log(_HIGHEST * self.first.power / self.first.noise_variance)
+        if not self.tried:
+            wanted = [x for x in _FIRST if x < highest] or [highest]
+        elif len(self.tried) < _MOST and (beyond := self._beyond()) is not None and beyond < highest:
+            wanted = [beyond]
+        else:
+            near = (self.best - _NEAR, self.best + _NEAR)
+            wanted = [x for x in near if x < highest and min(abs(x - other) for other in self.tried) > _NEAR / 2]
+            wanted = wanted if len(wanted) == len(near) else []  # done, or at the end of what is possible
+        self._asked = wanted
+        return [float(self.first.noise_variance * np.exp(x)) for x in wanted]
+
+    def _beyond(self) -> float | None:
+        """A step further, where the best is at an end."""
+        if self.best == max(self.tried):
+            return self.best + _STEP
+        return self.best - _STEP if self.best == min(self.tried) else None
+
+    def add(self, wanted: Sequence[float], held: Sequence[Held | None]) -> None:
+        """What came out."""
+        for x, each in zip(self._asked, held, strict=True):
+            self.tried[x] = -np.inf if each is None else each.log_density
+
+    @property
+    def best(self) -> float:
+        return max(self.tried, key=lambda x: self.tried[x])
+
+    @property
+    def chosen(self) -> Chosen:
+        """The top of the parabola that fits the best and its nearest neighbours."""
+        x = np.array(sorted(self.tried, key=lambda x: abs(x - self.best))[:_FITTED])
+        y = np.array([self.tried[each] for each in x])
+        top, width = self.best, _NEAR
+        if len(x) > 2 and np.isfinite(y).all():
+            bend, slope, _ = np.polyfit(x - self.best, y, 2)
+            if bend < 0:
+                top = self.best + float(np.clip(-slope / (2 * bend), -_TOP, _TOP))
+                width = max(_ERRORS / np.sqrt(2 * self.first.number * -bend), np.finfo(float).eps)
+        learned = self.first.noise_variance
+        at = float(learned * np.exp(top))
+        return Chosen(at, float(min(learned, at * np.exp(-width))), float(max(learned, at * np.exp(width))))

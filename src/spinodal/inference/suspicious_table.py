@@ -1,0 +1,64 @@
+"""A table as the checks of data see it, and the words in which they speak of it: those of `solve`, or of an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Rows named in a sentence, at most.
+_NAMED = 5
+# More entries than this are not looked at: of larger data, signals at equal distances are taken.
+_MOST_ENTRIES = 2_000_000
+_OF_TABLES = "(for the file's first line --header, for its first column --index-col 1 on the command line)"
+
+
+class Words(NamedTuple):
+    """What the data, their rows and their columns are called, and what to do about what is found."""
+
+    data: str = "Y"
+    row: str = "row"
+    signals: str = "signals"
+    means: str = "row_means"
+    center: str = ", --center"
+    no_center: str = " (--no-center)"
+    missing: str = " (--na {} on the command line)"
+    clipped: str = "say so with channel=Clipped(low, high), or "
+    counts: str = "say channel=Poisson(...), or "
+    first_row: str = f"the first row of Y is {{}}, which looks like column numbers; leave that row out {_OF_TABLES}"
+    first_column: str = f"the first column of Y is {{}}, which looks like an index; leave that column out {_OF_TABLES}"
+    turned: str = (
+        "Y has {} rows and only {} columns, and its rows look like the signals; if each row is a signal, solve for the transpose "
+        "(Y.T, or --transpose on the command line)"
+    )
+
+
+class Table(NamedTuple):
+    """Y with zeros where an entry is missing, which entries are there, and the names of the rows."""
+
+    Y: np.ndarray
+    seen: np.ndarray
+    names: Sequence[str] | None = None
+    words: Words = Words()
+
+    @property
+    def power(self) -> float:
+        """The mean square of the entries; 0 where there are none."""
+        return float(np.sum(self.Y**2) / max(np.sum(self.seen), 1))
+
+    def without(self, hidden: np.ndarray) -> Table:
+        """The table with more entries missing."""
+        seen = self.seen & ~hidden
+        return self._replace(Y=np.where(seen, self.Y, 0.0), seen=seen)
+
+    def rows(self, which: Any) -> str:
+        """Rows by name, or counted from 1: "row 3", "rows a, b"."""
+        listed = [str(m + 1) if self.names is None else self.names[m] for m in which]
+        return f"{self.words.row}{'s' if len(listed) > 1 else ''} {', '.join(listed[:_NAMED])}{', ...' if len(listed) > _NAMED else ''}"
+
+
+def some_signals(shape: tuple[int, ...]) -> np.ndarray:
+    """Signals to look at: all, or of large data some at equal distances."""
+    M, P = shape
+    return np.arange(P) if M * P <= _MOST_ENTRIES else np.linspace(0, P - 1, max(2, _MOST_ENTRIES // M)).astype(int)
