@@ -16,7 +16,7 @@ from ..short import in_short
 from .curve import matrix_mmse
 from .potential import conjugates
 from .setup import Setup, is_known, is_unknown, setup
-from .unequal import evolve, has_unequal_noise, typical
+from .unequal import evolve, typical
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def state_evolution(
     """
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
-    unequal = has_unequal_noise(problem)
+    unequal = bool(problem.channel.entry_shape)  # entries that differ
     s = typical(problem) if unequal else setup(problem)
     with jax.enable_x64(True):
         if isinstance(start, str):

@@ -5,7 +5,7 @@ q_F of row m, q_X of column l, Q = Var F Var X and V_ml = Delta_ml + Q - q_F q_X
 
     m_X of column l = eps alpha (mean over rows of q_F/V_ml),    m_F of row m = eps pi (mean over columns of q_X/V_ml),
 
-which are Eqs. (25) and (26) of KMZ13 where all are alike.
+which are the equations of `state_evolution.py` where all are alike.
 """
 
 from __future__ import annotations
@@ -17,17 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..model.channels import GaussianNoise
+from ..model.channels import Channel
 from ..model.model import Problem
 from ..model.quadrature import message_averages
 from ..pair import Pair
 from .curve import matrix_mmse
 from .setup import Setup, setup
-
-
-def has_unequal_noise(problem: Problem) -> bool:
-    """Whether the noise variance is an array."""
-    return isinstance(problem.channel, GaussianNoise) and np.ndim(problem.channel.variance) > 0
 
 
 def typical(problem: Problem) -> Setup:
@@ -37,21 +32,21 @@ def typical(problem: Problem) -> Setup:
 
 def evolve(problem: Problem, first: Pair[float], max_iterations: int, tolerance: float) -> tuple[Pair[np.ndarray], bool]:
     """Mean errors of F and X after each iteration from `first` on, and whether they have settled."""
-    variance = np.asarray(problem.channel.variance)  # type: ignore[attr-defined]
     s = jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), typical(problem))
-    mse = Pair(F=np.full((variance.shape[0], 1), first.F), X=np.full((1, variance.shape[1]), first.X))
+    rows, columns = problem.channel.entry_shape
+    mse = Pair(F=np.full((rows, 1), first.F), X=np.full((1, columns), first.X))
     course, settled = [first], False
     while len(course) <= max_iterations and not settled:
-        mse = jax.tree.map(np.asarray, _step(s, variance, mse))
+        mse = jax.tree.map(np.asarray, _step(s, problem.channel, mse))
         course.append(Pair(*(float(np.mean(values)) for values in mse)))
         settled = all(abs(new - old) <= tolerance * old for new, old in zip(course[-1], course[-2], strict=True))
     return Pair(*(np.array(values) for values in zip(*course, strict=True))), settled
 
 
 @jax.jit
-def _step(s: Setup, variance: Any, mse: Pair[Any]) -> Pair[Any]:
+def _step(s: Setup, channel: Channel, mse: Pair[Any]) -> Pair[Any]:
     q_F, q_X = s.power.F - mse.F, s.power.X - mse.X
-    precision = 1 / (variance + s.power.F * s.power.X - q_F * q_X)
+    precision = channel.output(0.0, 0.0, s.power.F * s.power.X - q_F * q_X).precision
     m_X = s.observed * s.alpha * jnp.mean(q_F * precision, axis=0)
     m_F = s.observed * s.pi * jnp.mean(q_X * precision, axis=1)
     X = jax.lax.map(lambda m: message_averages(s.prior.X, s.support.X, m).mmse, m_X)

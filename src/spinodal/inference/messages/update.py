@@ -296,7 +296,8 @@ def update(rules: Rules, task: Task, state: State, step_size: Any) -> tuple[Stat
     rows = None if task.mask is None else task.seen_by_row
 
     def over(block: Signals, squares: Squares) -> tuple[Signals, ForMatrix]:
-        part = task._replace(Y=block.Y, mask=block.mask, rows=rows, channel=task.channel.replace(**block.of_channel))
+        channel = task.channel.replace(**block.of_channel) if block.of_channel else task.channel
+        part = task._replace(Y=block.Y, mask=block.mask, rows=rows, channel=channel)
         here = state._replace(X=block.X, g=block.g, offset=state.offset._replace(X=block.offset))
         return one_pass(rules, part, matrix._replace(squares=squares), here, step_X, counts_now(state))
 

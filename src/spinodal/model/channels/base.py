@@ -60,6 +60,7 @@ class Channel(Parametric):
     by_rows = False
     # Whether the rows of Y differ in how much they tell, whatever is in them, so that averages over a column are too coarse for messages.
     unequal = False
+    entry_shape: tuple[int, ...] = ()  # of what differs from entry to entry of Y, along rows and columns; none: all entries are alike
 
     @property
     def shows_units(self) -> bool:

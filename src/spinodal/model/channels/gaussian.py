@@ -44,6 +44,10 @@ class GaussianNoise(Channel):
             check_nonnegative("noise_variance", self.variance)
 
     @property
+    def entry_shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return np.shape(self.variance)
+
+    @property
     def _several(self) -> bool:
         return jnp.ndim(self.variance) >= 2
 
