@@ -9,7 +9,19 @@ from importlib import import_module
 import benchmarks
 
 # Benchmarks with options of their own.
-WITH_OPTIONS = ("channels", "dictionary", "first_answers", "frontier", "load", "noise", "pictures", "scale", "sensors", "sweeps")
+WITH_OPTIONS = (
+    "channels",
+    "completion",
+    "dictionary",
+    "first_answers",
+    "frontier",
+    "load",
+    "noise",
+    "pictures",
+    "scale",
+    "sensors",
+    "sweeps",
+)
 
 
 def main() -> int:

@@ -231,6 +231,9 @@ def workplace(tmp_path: Path) -> Path:
 
     problem = sp.Problem.sparse(alpha=0.5, pi=10.0, rho=0.1, noise_variance=1e-8)
     np.savetxt(tmp_path / "measurements.csv", sp.sample(problem, 40, seed=1).observed.Y, delimiter=",")
+    random = np.random.default_rng(0)
+    table = random.normal(size=(80, 1)) * random.normal(size=6) + 0.1 * random.normal(size=(80, 6))
+    np.savetxt(tmp_path / "table.csv", np.where(random.random(table.shape) < 0.1, np.nan, table), delimiter=",")
     [spec] = [block.text for block in BLOCKS if block.language == "toml"]
     for old, new in SMALLER_SPEC.items():
         assert old in spec

@@ -166,6 +166,17 @@ def pictures(rows: list[Row]) -> str:
     return pivot(rows, ("what", "picture"), "method", lambda cell: f"{float(cell[0]['psnr']):.2f}", "PSNR, dB", "{}")
 
 
+def completion(rows: list[Row]) -> str:
+    """Error, log density, and shares in the 50% and 90% intervals, of every table and method."""
+
+    def cell(found: list[Row]) -> str:
+        row = found[0]
+        inside = " / ".join(f"{100 * float(row[name]):.0f}" for name in ("coverage_50", "coverage_90"))
+        return f"{float(row['rmse']):.3f}, {float(row['log_density']):.2f}, {inside}%"
+
+    return pivot(rows, ("data", "design"), "method", cell, "error, log density, coverage", "{}")
+
+
 def load(rows: list[Row]) -> str:
     """Answers, the slowest of them, errors of the server, and memory at rest and at most."""
     names = {"answers": "answers", "slowest_s": "slowest, s", "errors": "errors", "rest_MB": "memory at rest, MB", "peak_MB": "at most, MB"}
@@ -205,6 +216,7 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "channels": channels,
     "channel_cost": channel_cost,
     "pictures": pictures,
+    "completion": completion,
     "load": load,
     "scale": scale,
 }

@@ -55,6 +55,7 @@ _WHERE = {
         "solve_on_disk",
     ),
     "inference.calibration": ("calibrate",),
+    "inference.completion": ("Completed", "complete"),
     "theory": (
         "amp_mse",
         "bayes_mmse",
@@ -73,7 +74,7 @@ _WHERE = {
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names} | {"spinodal": "theory"}
 # Modules with names of their own, as in `spinodal.images.denoise`.
-_MODULES = ("images",)
+_MODULES = ("datasets", "images")
 
 __all__ = ["__version__", *sorted((*_MODULE_OF, *_MODULES))]
 
@@ -93,7 +94,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:  # each name `as` itself: type checkers then take it as public, in strict mode too
-    from . import images as images
+    from . import datasets as datasets, images as images
     from .cache import (
         enable_cache as enable_cache,
     )
@@ -129,6 +130,10 @@ if TYPE_CHECKING:  # each name `as` itself: type checkers then take it as public
     )
     from .inference.calibration import (
         calibrate as calibrate,
+    )
+    from .inference.completion import (
+        Completed as Completed,
+        complete as complete,
     )
     from .io import (
         Measurements as Measurements,

@@ -264,6 +264,43 @@ def solve(
 
 
 @app.command()
+def complete(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A table (rows: samples) in .csv, .tsv, .txt, .csv.gz, .parquet, .npz, ...")],
+    out: Annotated[str | None, typer.Option(metavar="OUT.csv", help="Where to write the table; FILE-filled.csv if left out.")] = None,
+    intervals: Annotated[
+        str | None, typer.Option(metavar="INTERVALS.csv", help="Also write an interval for each entry that was filled in.")
+    ] = None,
+    level: Annotated[str, typer.Option(metavar="SHARE", help="The share of entries that intervals hold.")] = "0.9",
+    max_components: Annotated[int, typer.Option(metavar="N", help="The most components to try.")] = 64,
+    array: Annotated[str | None, typer.Option(metavar="NAME", help="The array to take for the table, where there are several.")] = None,
+    transpose: Annotated[bool, typer.Option("--transpose", help="Samples are the columns of the file, not the rows.")] = False,
+    decimal: Annotated[str, typer.Option(metavar="MARK", help="In text, the mark before the decimals: . or ,")] = ".",
+    index_col: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The column with the names of the rows, by its name or its number from 1.")
+    ] = None,
+    na: Annotated[list[str] | None, typer.Option(metavar="VALUE", help="A value that means a missing entry; may be given again.")] = None,
+    header: Annotated[bool, typer.Option("--header", help="The first line holds names, even if they are numbers.")] = False,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Fill in the holes of a table, with intervals that held-out entries have calibrated."""
+    from . import complete_command
+
+    complete_command.complete_file(
+        file=file,
+        out=out,
+        intervals=intervals,
+        level=level,
+        max_components=max_components,
+        array=array,
+        transpose=transpose,
+        layout={"decimal": decimal, "index_col": index_col, "na": na or (), "header": header},
+        seed=seed,
+        as_json=json,
+    )
+
+
+@app.command()
 def denoise(
     file: PictureFile,
     out: PictureOut = None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.interpolate import griddata
+from scipy.sparse.linalg import spsolve
 
 from ..errors import InputError, check_nonnegative, check_seed
 from ..inference.coding.classes import BATCH, BLOCK, Classes, Sums, best_classes, complete, fetched, learn_classes
@@ -13,7 +15,9 @@ from .patches import SIDE, Patches
 from .restore import Progress, Restored, back, checked_picture, class_count, opponent
 
 # How wrong the filled-in pixels are taken to be from round to round, and the least noise, in units of the picture's spread.
-_LEVELS, _LEAST_NOISE = np.geomspace(0.3, 0.03, 8), 0.01
+_LEVELS, _LEAST_NOISE = np.geomspace(0.3, 0.1, 8), 0.08
+# Most missing pixels for which the smoothest surface is computed to start from; for more it takes minutes, and interpolation is linear.
+_MOST_SMOOTH = 100_000
 # Patches start in every second row and column.
 _STEP = 2
 # Share of a round in the running sums of the next.
@@ -118,7 +122,7 @@ def _round(classes: Classes, guess: np.ndarray, data: np.ndarray, seen: np.ndarr
 
 
 def _interpolated(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """Missing pixels by linear interpolation, by the nearest one outside of all."""
+    """Missing pixels by the smoothest surface; where they are very many, by linear interpolation, by the nearest one outside of all."""
     if not missing.any():
         return data
     known, holes = np.nonzero(~missing), np.nonzero(missing)
@@ -127,4 +131,22 @@ def _interpolated(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
     linear = np.full_like(nearest, np.nan) if flat else griddata(known, data[known], holes, method="linear")
     filled = data.copy()
     filled[holes] = np.where(np.isnan(linear), nearest, linear)
-    return filled
+    return filled if len(holes[0]) > _MOST_SMOOTH or flat else _smoothest(filled, missing)
+
+
+def _smoothest(data: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Missing pixels such that the square of the Laplacian is least: biharmonic interpolation."""
+
+    def second_differences(side: int) -> sparse.csr_array:
+        ends = np.r_[-1.0, np.full(side - 2, -2.0), -1.0]  # nothing flows over the edges
+        return sparse.diags_array([np.ones(side - 1), ends, np.ones(side - 1)], offsets=[-1, 0, 1]).tocsr()
+
+    height, width = data.shape
+    laplacian = sparse.kron(second_differences(height), sparse.eye_array(width)) + sparse.kron(
+        sparse.eye_array(height), second_differences(width)
+    )
+    square = (laplacian.T @ laplacian).tocsr()
+    hole, values = missing.ravel(), data.ravel().astype(np.float64)
+    rows = square[hole]
+    values[hole] = spsolve(rows[:, hole].tocsc(), -(rows[:, ~hole] @ values[~hole]))
+    return values.reshape(data.shape)

@@ -3,8 +3,8 @@
     sample = mean of the class + codes @ atoms of the class + noise,    the noise of known variance.
 
 The atoms of a class are orthonormal and their codes normal, each with its own variance, so given the class the codes are known in closed
-form: there is nothing to iterate, damp or wait for. Classes are learned by expectation maximisation on random minibatches. Variances that
-the spread of the noise alone would give are set to zero, which tells how many atoms a class has.
+form: there is nothing to iterate, damp or wait for. Classes are learned by expectation maximisation on random minibatches, in which samples
+draw their classes. Variances that the spread of the noise alone would give are set to zero, which tells how many atoms a class has.
 
 One JAX code path in single precision, compiled once for a number of classes: samples come in batches of a fixed size.
 """
@@ -12,7 +12,7 @@ One JAX code path in single precision, compiled once for a number of classes: sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -30,8 +30,21 @@ _SHRUNK, _FIRST_VARIANCE, _LEAST_POWER = 0.7, 0.2, 0.05
 _SPREAD, _LEAST_VARIANCE = 0.5, 1e-3
 # Numbers of atoms are rounded up to a multiple of this share of the features, so that little is compiled anew.
 _RANKS = 4
+# Samples of a class that are looked at, over those of the average class.
+_ROOM = 4
 # The least number of samples of a class in a minibatch.
 _FEWEST = 1e-3
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled, with all digits of single precision: some GPUs multiply matrices with three digits, and covariances lose their meaning."""
+
+    @wraps(function)
+    def exactly(*arguments: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return function(*arguments)
+
+    return jax.jit(exactly)
 
 
 class Classes(NamedTuple):
@@ -64,7 +77,8 @@ def learn_classes(
     classes = _first_classes(draw(random), count, noise, random)
     sums = None
     for step in range(STEPS):
-        new = fetched(sums_of(trimmed(classes), jnp.asarray(draw(random), dtype=jnp.float32), noise))
+        samples, uniform = (jnp.asarray(each, dtype=jnp.float32) for each in (draw(random), random.random(BATCH)))
+        new = fetched(sums_of(trimmed(classes), samples, uniform, noise))
         share = _FIRST_SHARE if step < _FIRST_STEPS else (step + 2) ** -_FALL
         sums = new if sums is None else Sums(*((1 - share) * old + share * now for old, now in zip(sums, new, strict=True)))
         classes = fetched(best_classes(sums, noise))
@@ -114,24 +128,34 @@ def fetched(tree: Any) -> Any:
     return jax.device_get(jax.block_until_ready(tree))
 
 
-@jax.jit
-def sums_of(classes: Classes, data: jax.Array, noise: jax.Array) -> Sums:
-    """What a batch of samples says, each of them counted in every class by its probability."""
+@_compiled
+def sums_of(classes: Classes, data: jax.Array, uniform: jax.Array, noise: jax.Array) -> Sums:
+    """What a batch of samples says. Each is given to one class, drawn by its probabilities with the help of a uniform number.
 
-    def block(sums: Sums, samples: jax.Array) -> tuple[Sums, None]:
-        chance = jax.nn.softmax(log_density(classes, samples, noise), axis=1)
-        square = jax.lax.map(lambda weight: (samples * weight[:, None]).T @ samples, chance.T)
-        new = Sums(chance.sum(axis=0), chance.T @ samples, square)
-        return Sums(*(old + now for old, now in zip(sums, new, strict=True))), None
+    Of a class with many samples some stand for all: outer products of all samples in all classes would take four times as long as
+    everything else.
+    """
+    samples, features = data.shape
+    count = len(classes.share)
+    room = min(samples, _ROOM * samples // count)
+    blocks = jax.lax.map(lambda each: log_density(classes, each, noise), data.reshape(BLOCKS, -1, features))
+    chance = jax.nn.softmax(blocks.reshape(samples, count), axis=1)
+    which = jnp.minimum(jnp.sum(jnp.cumsum(chance, axis=1) < uniform[:, None], axis=1), count - 1)
+    order, given = jnp.argsort(which), jnp.bincount(which, length=count)
+    used = jnp.minimum(given, room)
+    place = jnp.arange(room)
 
-    features = data.shape[1]
-    nothing = Sums(
-        jnp.zeros_like(classes.share), jnp.zeros_like(classes.mean), jnp.zeros((len(classes.share), features, features), data.dtype)
-    )
-    return jax.lax.scan(block, nothing, data.reshape(BLOCKS, -1, data.shape[1]))[0]
+    def one(each: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        first, length = each
+        rows = jnp.where((place < length)[:, None], data[order[jnp.minimum(first + place, samples - 1)]], 0)
+        return rows.sum(axis=0), rows.T @ rows
+
+    total, square = jax.lax.map(one, (jnp.cumsum(given) - given, used))
+    stands_for = jnp.where(used > 0, chance.sum(axis=0) / jnp.maximum(used, 1), 0)
+    return Sums(stands_for * used, stands_for[:, None] * total, stands_for[:, None, None] * square)
 
 
-@jax.jit
+@_compiled
 def best_classes(sums: Sums, noise: jax.Array) -> Classes:
     """The classes of highest likelihood: eigenvectors of their covariances, and what the eigenvalues have above the noise."""
     count = jnp.maximum(sums.count, _FEWEST)
@@ -141,7 +165,7 @@ def best_classes(sums: Sums, noise: jax.Array) -> Classes:
     return Classes(count / count.sum(), mean, vectors, jnp.where(counts, values - noise, 0))
 
 
-@jax.jit
+@_compiled
 def _restore(classes: Classes, data: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
     def block(samples: jax.Array) -> tuple[jax.Array, jax.Array]:
         chance = jax.nn.softmax(log_density(classes, samples, noise), axis=1)
@@ -181,7 +205,7 @@ class Completed(NamedTuple):
     sums: Sums
 
 
-@jax.jit
+@_compiled
 def complete(classes: Classes, guess: jax.Array, data: jax.Array, seen: jax.Array, level: jax.Array, noise: jax.Array) -> Completed:
     """The entries of samples of which only some were `seen`, with noise, given the class that each is in.
 
