@@ -45,7 +45,7 @@ def _omp(model: Any, X: np.ndarray, n_nonzero: int | None, penalty: float | None
     data, atoms, norms = _whitened(model, X)
     left = _LEFT**2 * data.shape[1]  # the noise has variance 1 here
     if find_spec("spams") is not None:
-        import spams  # type: ignore[import-untyped]
+        import spams
 
         most = min(atoms.shape) if n_nonzero is None else n_nonzero
         stop = {"L": most} if n_nonzero is not None else {"eps": left, "L": most}

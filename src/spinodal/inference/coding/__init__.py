@@ -4,14 +4,12 @@
 (`vamp`) where speed counts, in `blocks` of one size. `fit_components` learns the components: message passing or samples are the start
 (`starts`), expectation maximisation (`em`) refines in `rounds` over all samples or, if they are many, in a `stream` of minibatches from
 anywhere (`sources`), and `scales` are fixed at the end. `learned` is the model as it is published, and what it says of samples.
-`learn_linear` and `predict_entries` are the short way for tables with holes (`linear`).
 """
 
 from .api import infer_codes
 from .em import cost
 from .fit import Fitted, Ongoing, begun, fit_components, fit_minibatches, fitted_so_far, went_on
 from .learned import Learned, code_interval, code_std, published_codes, restored_std
-from .linear import LinearModel, learn_linear, predict_entries, score_rows
 from .model import Codes, CodingModel, Slab
 from .sources import is_lazy
 from .starts import Given, Nominal, Options
@@ -24,7 +22,6 @@ __all__ = [
     "Fitted",
     "Given",
     "Learned",
-    "LinearModel",
     "Nominal",
     "Ongoing",
     "Options",
@@ -38,10 +35,7 @@ __all__ = [
     "fitted_so_far",
     "infer_codes",
     "is_lazy",
-    "learn_linear",
-    "predict_entries",
     "published_codes",
     "restored_std",
-    "score_rows",
     "went_on",
 ]
