@@ -228,7 +228,7 @@ def test_a_wrong_model_is_not_called_converged_and_right() -> None:
         ({"dtype": "x"}, "dtype must be one of float64, float32, but 'x' was given"),
         ({"density": [0.1, 0.2]}, "density must be a number or .auto., but"),
         ({"density": 1j}, "density must be a number or .auto., but 1j was given"),
-        ({"noise_variance": True}, "noise_variance must be a number or .auto., but True was given"),
+        ({"noise_variance": True}, "noise_variance must be a number, .rows. or .auto., but True was given"),
         ({"learn": 3}, "learn must be a list of names of parameters, but 3 was given"),
         ({"learn": "density"}, "learn must be a list of names of parameters, but 'density' was given"),
         ({"search": "x"}, "search must be a spinodal.Search, but 'x' was given"),
