@@ -90,6 +90,7 @@ def test_the_score_of_a_batch_is_not_drawn() -> None:
         sp.score(truth, truth).plot()
 
 
+@pytest.mark.claims
 def test_a_diagram_of_a_channel_without_a_noise_variance_is_drawn() -> None:
     diagram = sp.phase_diagram(PROBLEM.replace(channel=sp.Outliers(0.05, 1e-3)), rho=[0.1, 0.2], eta=[0.1])
     assert "Outliers" in diagram.plot().axes[0].get_title()

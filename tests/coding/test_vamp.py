@@ -62,6 +62,7 @@ def test_variances_of_the_signal_are_its_errors(atoms: int, features: int, fast:
     assert np.mean(found.variance @ model.components**2) > 1.5 * error
 
 
+@pytest.mark.claims
 def test_samples_settle_also_where_atoms_are_many() -> None:
     """Twice as many atoms as features and little noise: 20 half steps, never shortened, leave five times the error of EP."""
     rng = np.random.default_rng(0)

@@ -110,6 +110,7 @@ def test_readings_are_right_as_often_as_they_say(sensors: sp.Sensors) -> None:
         assert float(total) == pytest.approx(sensors.offset_variance, rel=SIGMAS * np.sqrt(2 / 2000))
 
 
+@pytest.mark.claims
 @every
 def test_the_theory_knows_the_latents_with_many_signals(sensors: sp.Sensors) -> None:
     """With P large, E[g^2] of whole rows is what `averages` says, in which gains, offsets and faults cost nothing."""

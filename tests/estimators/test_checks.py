@@ -17,6 +17,7 @@ ESTIMATORS = (sp.DictionaryLearner(n_components=1), sp.BlindCalibration())
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+@pytest.mark.claims
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("iterations", [0, pytest.param(20, marks=pytest.mark.slow)])
 def test_scikit_learn_finds_nothing_wrong(estimator: Any, iterations: int) -> None:

@@ -43,7 +43,7 @@ def components_covered(fit: Fit) -> float:
 
 
 @data_sets
-@pytest.mark.parametrize("eta", [np.inf, 0.01])
+@pytest.mark.parametrize("eta", [pytest.param(np.inf, marks=pytest.mark.claims), 0.01])
 def test_intervals_of_codes_cover_nonzeros_and_all_as_they_say(eta: float, sets: int) -> None:
     for level in (0.5, 0.9):
         shares = np.array([codes_covered(fit, level) for fit in fits(sets, eta, 0.05)])

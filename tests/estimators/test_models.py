@@ -63,6 +63,7 @@ def best_number(model: Any, numbers: list[int], data: np.ndarray) -> int:
     return search.best_params_["n_components"]
 
 
+@pytest.mark.claims
 def test_held_out_evidence_is_highest_at_the_true_number_of_components() -> None:
     model = sp.DictionaryLearner(max_iter=0, n_init=3, fast=True, random_state=0)
     assert best_number(model, [ATOMS - 3, ATOMS, ATOMS + 4], drawn().data) == ATOMS
@@ -121,6 +122,7 @@ def test_work_that_would_take_hours_is_warned_of() -> None:
         sp.DictionaryLearner(4, refine_iter=10**12).fit(np.zeros((10, 4)))
 
 
+@pytest.mark.claims
 def test_fit_without_message_passing_restores_what_was_missing() -> None:
     truth = drawn()
     model = sp.DictionaryLearner(ATOMS, fast=True, max_iter=0, refine_iter=60, n_init=3, random_state=0).fit(truth.data)

@@ -28,6 +28,7 @@ def found(model: sp.DictionaryLearner, atoms: np.ndarray) -> int:
     return int(np.sum(np.abs(atoms @ model.components_.T).max(axis=1) > 0.99))
 
 
+@pytest.mark.claims
 def test_parts_of_the_data_are_as_good_as_all_of_them(tmp_path: Path) -> None:
     """By partial_fit, from an iterator (the same numbers), and from a memory map."""
     data, atoms = many()

@@ -114,6 +114,7 @@ def test_files_are_kept_by_browsers_and_connections_by_the_server(served: Served
     connection.close()
 
 
+@pytest.mark.claims
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interruption_ends_it_quietly() -> None:
     one = serve()

@@ -58,6 +58,7 @@ def test_an_offset_is_taken_off_and_that_is_said() -> None:
     assert "subtract the mean of each row (center=True, --center)" in left.warnings[0]
 
 
+@pytest.mark.claims
 def test_a_small_offset_of_many_signals_is_told_from_chance() -> None:
     """1% of the power, far above the 1/2000 that a mean of 2000 signals has by chance."""
     Y = np.random.default_rng(0).normal(size=(6, 2000))
@@ -68,6 +69,7 @@ def test_a_small_offset_of_many_signals_is_told_from_chance() -> None:
     assert sp.solve(marked, n_atoms=3, max_iterations=1, runs=1).row_means is None
 
 
+@pytest.mark.claims
 def test_holes_batches_and_numbers_of_atoms_are_looked_at_by_themselves() -> None:
     seen = np.random.default_rng(0).random(OBSERVED.Y.shape) < 0.8
     far = OBSERVED.Y + OFFSET[:, None]
@@ -100,6 +102,7 @@ def test_a_mean_that_is_learned_stays() -> None:
     assert found.row_means is None
 
 
+@pytest.mark.claims
 def test_noise_with_outliers_is_centred_too() -> None:
     found = sp.solve(OBSERVED.Y + 50, F_prime=OBSERVED.F_prime, channel=sp.Outliers(1e-2), max_iterations=2)
     assert found.centered == "auto"
