@@ -20,7 +20,7 @@ Open = Callable[..., Page]
 SLIDERS = {"alpha": "α = M/N", "rho": "ρ, density", "eta": "η, error", "delta": "Δ, noise", "pi": "π = P/N"}
 # A strong hint: quick to compile and to solve. Hopeless: the same, but large and beyond what can be recovered, so that it lasts.
 QUICK = "?eta=0.02&rho=0.1&pi=5&delta=1e-4&n=20&seed=3"
-LASTING = "?eta=0.02&rho=0.6&pi=5&delta=1e-4&n=200&seed=3"
+LASTING = "?alpha=0.5&eta=0.02&rho=0.6&pi=5&delta=1e-4&n=200&seed=3"
 # What is drawn in the figure `name`: plotly's traces, and in the diagram the place where we are.
 DRAWN = """(graph => {
   const ring = graph.parentElement.querySelector("#here-ring");
