@@ -44,7 +44,7 @@ def main() -> None:
 
 def give_back_memory() -> None:
     """Hand what compiling took and freed back to the system, where the C library knows how: a worker that waits should be small."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
 
