@@ -51,9 +51,10 @@ CASES = {
 def errors(solution: sp.Solution, truth: Any, channel: sp.Channel, known: bool) -> tuple[float, float]:
     """Of F and of X, with what nobody can know fitted."""
     F, X = solution.mean
-    if isinstance(channel, (sp.OneBit, sp.Binary)) and known:
-        # The size of a signal does not show in signs: one factor for each.
-        X = X * np.sum(X * truth.X, axis=0) / np.maximum(np.sum(X**2, axis=0), 1e-30)
+    if isinstance(channel, (sp.OneBit, sp.Binary)):
+        # The size of a signal does not show in signs: one factor for each, from F X, which knows no order of the atoms.
+        Z, true = F @ X, truth.F @ truth.X
+        X = X * np.sum(Z * true, axis=0) / np.maximum(np.sum(Z**2, axis=0), 1e-30)
     if isinstance(channel, sp.Sensors) and known:
         X = X * np.sum(X * truth.X) / np.sum(X**2)  # of all gains a common factor is free
         if channel.gains is not None:

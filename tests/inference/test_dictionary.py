@@ -13,7 +13,7 @@ import pytest
 import spinodal as sp
 from spinodal.inference.search import repair
 from spinodal.inference.search.annealing import FIRST, Annealed, first_guess, is_hot
-from spinodal.inference.search.diagnostics import Findings, findings_in_words, inspect, settled_signals, with_directions
+from spinodal.inference.search.diagnostics import Findings, findings_in_words, inspect, leading, settled_signals, with_directions
 from spinodal.inference.task import Task, make_task
 from spinodal.model.priors import Moments
 
@@ -358,3 +358,15 @@ def test_the_first_guess_is_finite_distinct_and_of_the_prior_s_size(P: int) -> N
     np.testing.assert_allclose(size, 1.0, rtol=1e-12)
     unit = np.asarray(guess.mean) / np.sqrt(10)
     assert np.max(np.abs(unit.T @ unit) - np.eye(40)) < 1 - 1e-3
+
+
+@pytest.mark.parametrize("rank", [0, 3, 40])
+def test_the_leading_directions_are_the_eigenvectors(rank: int) -> None:
+    """Beside numpy's whole decomposition, also where there are fewer than are looked for."""
+    left = np.random.default_rng(rank).standard_normal((60, rank)) * 0.8 ** np.arange(rank)
+    values, vectors = leading(left @ left.T)
+    expected, directions = np.linalg.eigh(left @ left.T)
+    assert len(values) == min(rank, 20)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(values)), atol=1e-9)
+    np.testing.assert_allclose(values[:3], expected[::-1][: min(rank, 3)], rtol=1e-4)
+    np.testing.assert_allclose(np.abs(np.sum(vectors[:, :2] * directions[:, ::-1][:, : min(rank, 2)], axis=0)), 1, rtol=1e-3)

@@ -68,6 +68,6 @@ def test_what_can_not_be_compiled_ahead_fails_where_it_is_called() -> None:
 
 def test_a_version_of_XLA_without_our_options_compiles_as_ever() -> None:
     function = compiled()(raised)
-    function.quick = jax.jit(raised, static_argnums=0, compiler_options={"xla_of_another_age": True})
+    function.little = jax.jit(raised, static_argnums=0, compiler_options={"xla_of_another_age": True})
     with computing("float64", OneDevice()):
         np.testing.assert_array_equal(function(Plan(2), np.arange(3.0), 0.0), [0.0, 1.0, 4.0])

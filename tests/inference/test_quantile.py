@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spinodal.inference.execution.machine import _ranked_by_counting
 from spinodal.inference.loop import median, quantile
 
 SIZE = 9  # one compilation for all
@@ -53,3 +54,13 @@ def test_batches_have_a_median_each() -> None:
     values = np.random.default_rng(0).lognormal(size=(4, 501))
     with jax.enable_x64(True):
         np.testing.assert_allclose(jax.vmap(median)(jnp.asarray(values)), np.median(values, axis=1), rtol=1e-6)
+
+
+@given(values=st.lists(st.floats(-1e300, 1e300), min_size=SIZE, max_size=SIZE), place=st.integers(0, SIZE - 1))
+@settings(max_examples=50, deadline=None)
+def test_counting_finds_what_sorting_finds(values: list[float], place: int) -> None:
+    """To the bit, for numbers of both signs."""
+    with jax.enable_x64(True):
+        assert float(jax.jit(_ranked_by_counting)(jnp.asarray(values), place)) == sorted(values)[place]
+        single = np.clip(values, -1e38, 1e38).astype(np.float32)
+        assert float(jax.jit(_ranked_by_counting)(jnp.asarray(single), place)) == np.sort(single)[place]

@@ -68,10 +68,13 @@ def test_accelerators_compute_what_a_cpu_computes(kernel: bool, task: Task, expe
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12, err_msg=name), own, other)
 
 
-def looked(old: Any, others: Any, step_size: Any) -> Looked:
+def looked(old: Any, others: Any) -> Looked:
     """A look with every kind of neighbour: entries, a column, a row and a scalar."""
     a, b = old
-    new = a + step_size * (others["column"] * b - a), b + step_size * (others["entries"] * others["scalar"] - b)
+
+    def new(step_size: Any) -> Any:
+        return a + step_size * (others["column"] * b - a), b + step_size * (others["entries"] * others["scalar"] - b)
+
     return Looked(new, ((b, others["row"]), (a * b, 1.0)), lambda: ((a**2 + others["entries"], 1.0),))
 
 

@@ -253,6 +253,12 @@ def test_runs_that_disagree_are_joined_by_more_and_then_told_of_the_vote() -> No
     assert verdict(Status.CONVERGED, "", elected, {})[0] is Status.CONVERGED
 
 
+def test_where_no_run_finds_an_atom_there_is_no_vote_to_start_from() -> None:
+    elected, asked, _ = go_through(lambda number, request: run(number, sound=False)._replace(atoms=np.zeros((M, N))))
+    assert all(request.told is None for each in asked for request in each)
+    assert elected.agreement.doubtful.size == N
+
+
 def test_doubtful_atoms_are_left_out_of_a_start_to_be_found_again() -> None:
     """Of the runs from starts of their own the best alone has atom 0. Those that are told of all say nothing about it."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .execution.machine import Layout
+from .execution.machine import Layout, ranked
 from .solution import Trace
 from .task import Task
 
@@ -28,7 +28,7 @@ FORGET, AGO = 0.9, (5, 10)
 def quantile(values: Any, share: float) -> Any:
     """The lower quantile of a vector: an element of it, NaN if one is NaN."""
     place = max(1, math.ceil(share * values.size)) - 1
-    return jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, jnp.sort(values)[place])
+    return jnp.where(jnp.any(jnp.isnan(values)), jnp.nan, ranked(values, place))
 
 
 def median(values: Any) -> Any:

@@ -4,6 +4,9 @@ Only this folder asks. Every operation here has a plain twin that tests compare 
 
 *Sums and transposes.* A CPU prefers products with vectors, an accelerator one reduction for all.
 
+*Ranks.* Sorting is quick on an accelerator. On a CPU, compiled sorting takes longer than a whole look at X if there are few atoms, and what
+is asked for is one element: it is found by counting.
+
 *New values in place of the old.* Looking at arrays of the size of X takes longer than anything that is computed of them, on every machine.
 Plainly (`renew_plainly`) the values are computed and then summed. A CPU does the same, ordered so that the new values take the place of
 the old ones without a copy. A GPU of NVIDIA has a kernel (`pallas.py`) that looks once for the values and the sums.
@@ -185,10 +188,37 @@ def over_signals(*terms: tuple[Any, Any]) -> list[Any]:
     return list(jax.lax.reduce(weighted, zeros, lambda left, right: [x + y for x, y in zip(left, right, strict=True)], (1,)))
 
 
-class Looked(NamedTuple):
-    """What a look at some entries gives: their new values, and (values, weights) to be summed along rows: always, or now and then."""
+def ranked(values: Any, place: Any) -> Any:
+    """The element of a vector that comes after `place` others in order; no element may be NaN."""
+    return _ranked_by_counting(values, place) if platform() == "cpu" else jnp.sort(values)[place]
 
-    new: Sequence[Any]
+
+def _ranked_by_counting(values: Any, place: Any) -> Any:
+    """By halving the interval between the smallest and the largest, in whole numbers that are in the order of the floats."""
+    bits = jnp.int64 if values.dtype == jnp.float64 else jnp.int32
+    largest = jnp.iinfo(bits).max
+
+    def in_order(whole: Any) -> Any:
+        """From bits to their order and back: those of negative numbers have it the wrong way round."""
+        return jnp.where(whole < 0, whole ^ largest, whole)
+
+    keys = in_order(jax.lax.bitcast_convert_type(values, bits))
+
+    def halved(ends: tuple[Any, Any]) -> tuple[Any, Any]:
+        low, high = ends
+        middle = (low & high) + ((low ^ high) >> 1)  # their mean, rounded down, without their sum
+        enough = jnp.sum(keys <= middle) > place
+        return jnp.where(enough, low, middle + 1), jnp.where(enough, middle, high)
+
+    _, key = jax.lax.while_loop(lambda ends: ends[0] < ends[1], halved, (jnp.min(keys), jnp.max(keys)))
+    return jax.lax.bitcast_convert_type(in_order(key), values.dtype)
+
+
+class Looked(NamedTuple):
+    """What a look at some entries gives: their new values, for a given step size, and (values, weights) to be summed along rows: always, or
+    now and then."""
+
+    new: Callable[[Any], Sequence[Any]]
     always: Sequence[tuple[Any, Any]]
     rarely: Callable[[], Sequence[tuple[Any, Any]]]
 
@@ -201,11 +231,11 @@ class Renewed(NamedTuple):
     rarely: list[Any]
 
 
-Look = Callable[[Sequence[Any], Any, Any], Looked]
+Look = Callable[[Sequence[Any], Any], Looked]
 
 
 def renew(look: Look, old: Sequence[Any], others: Any, step_size: Any, *, now: Any, first: Sequence[Any], kernel: bool) -> Renewed:
-    """`look(old, others, step_size)` at every entry of the matrices `old`, which are replaced by a share `step_size` of new values.
+    """`look(old, others)` at every entry of the matrices `old`, which are replaced by a share `step_size` of new values.
 
     `others` is a tree of arrays that broadcast against them: entries, a column (one number for each row), a row, or scalars. Weights in
     sums are rows. The sums that are wanted rarely are computed `now` or, where that is quicker, always. `first` are results that read the
@@ -223,9 +253,9 @@ def renew(look: Look, old: Sequence[Any], others: Any, step_size: Any, *, now: A
 
 def renew_plainly(look: Look, old: Sequence[Any], others: Any, step_size: Any) -> Renewed:
     """Values, then sums: what the other ways must agree with."""
-    new, always, rarely = look(old, others, step_size)
+    new, always, rarely = look(old, others)
     sums = _row_sums([*always, *rarely()])
-    return Renewed(list(new), sums[: len(always)], sums[len(always) :])
+    return Renewed(list(new(step_size)), sums[: len(always)], sums[len(always) :])
 
 
 def _row_sums(terms: Sequence[tuple[Any, Any]]) -> list[Any]:
@@ -235,12 +265,12 @@ def _row_sums(terms: Sequence[tuple[Any, Any]]) -> list[Any]:
 
 
 def _in_place(look: Look, old: Sequence[Any], others: Any, step_size: Any, now: Any, first: Sequence[Any]) -> Renewed:
-    """On a CPU. The compiler sees that both looks are one; only the last step of the second waits for everything else."""
-    _, always, rarely = look(old, others, step_size)
+    """On a CPU. One look, whose last step waits for everything else."""
+    new, always, rarely = look(old, others)
     totals = _row_sums(always)
     nothing = [jnp.zeros(old[0].shape[0], old[0].dtype) for _ in jax.eval_shape(lambda: [values for values, _ in rarely()])]
     counted = jax.lax.cond(now, lambda: _row_sums(rarely()), lambda: nothing)
-    return Renewed(list(look(old, others, after(step_size, *totals, *counted, *first)).new), totals, counted)
+    return Renewed(list(new(after(step_size, *totals, *counted, *first))), totals, counted)
 
 
 def after(value: Any, *arrays: Any) -> Any:

@@ -37,8 +37,8 @@ def by_kernel(look: Look, old: Sequence[Any], others: Any, step_size: Any, inter
     counts: list[int] = []
 
     def count(old: Sequence[Any], others: Any) -> None:
-        new, always, rarely = look(old, others, step_size)
-        counts.extend((len(new), len(always), len(rarely())))
+        new, always, rarely = look(old, others)
+        counts.extend((len(new(step_size)), len(always), len(rarely())))
 
     jax.eval_shape(count, list(old), others)
     count_new, count_always, count_rarely = counts
@@ -60,9 +60,9 @@ def by_kernel(look: Look, old: Sequence[Any], others: Any, step_size: Any, inter
                 return ref[row] if kind == (height, 1) else load(ref.at[here]) if kind == (1, width) else ref[0]
 
             tile = [load(ref.at[row, here]) for ref in from_old]
-            beside = jax.tree.unflatten(tree, [other(*pair) for pair in zip(from_others, kinds, strict=True)])
-            new, always, rarely = look(tile, *beside)
-            for ref, values in zip(to_new, new, strict=True):
+            beside, step = jax.tree.unflatten(tree, [other(*pair) for pair in zip(from_others, kinds, strict=True)])
+            new, always, rarely = look(tile, beside)
+            for ref, values in zip(to_new, new(step), strict=True):
                 triton.store(ref.at[row, here], values, mask=inside)
             terms = [values * weights for values, weights in (*always, *rarely())]
             return [total + jnp.where(inside, term, 0) for total, term in zip(totals, terms, strict=True)]

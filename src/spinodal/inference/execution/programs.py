@@ -18,12 +18,14 @@ import jax
 
 from .machine import OneDevice, computing, platform
 
-# Programs that run once or a few times take a tenth of the time at little effort (inspection of 40 atoms and 500 signals: 2.6 s of CPU time
-# at full effort, 0.4 s at this one); iterations take half of it at less effort (2.0 s against 1.0 s), and are a tenth slower.
+# Programs that run once or a few times compile in a sixth of the time at little effort (inspection of 40 atoms and 500 signals: 2.4 s of
+# CPU time at full effort, 1.2 s at less and 0.4 s at little), but are slow: 16 ms against 2. At 100 atoms and 1000 signals it is 44 ms
+# against 10, and a search with its repairs looks often enough for less effort to pay. Iterations at less effort are a tenth slower.
 _LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 _LESS_EFFORT = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
-# Programs on arrays of more entries are worth the full effort, and iterations of more multiplications in a product.
-_SMALL, _SHORT = 10**6, 3 * 10**6
+# Programs on arrays of more entries are worth less effort, rather than little, and the full one; and iterations of more multiplications in
+# a product.
+_TINY, _SMALL, _SHORT = 3 * 10**4, 10**6, 3 * 10**6
 
 
 class Compiled:
@@ -35,7 +37,7 @@ class Compiled:
         self.iterates = donate is not None
         static = 0 if next(iter(signature(function).parameters)) == "plan" else ()
         as_ever = partial(jax.jit, function, static_argnums=static, donate_argnums=() if donate is None else donate)
-        self.full, self.quick = as_ever(), as_ever(compiler_options=_LESS_EFFORT if self.iterates else _LITTLE_EFFORT)
+        self.full, self.less, self.little = as_ever(), as_ever(compiler_options=_LESS_EFFORT), as_ever(compiler_options=_LITTLE_EFFORT)
         self.lower = self.full.lower
         self._coming: dict[Any, Future[None]] = {}
         self._asked: set[Any] = set()
@@ -52,11 +54,20 @@ class Compiled:
         except jax.errors.JaxRuntimeError as error:
             if "option" not in str(error):
                 raise
-            self.quick = self.full  # a version of XLA that does not have these options
+            self.less = self.little = self.full  # a version of XLA that does not have these options
             return self.full(*arguments)
 
     def _chosen(self, arguments: tuple[Any, ...]) -> Any:
-        return self.quick if platform() == "cpu" and _is_small(arguments, self.iterates) else self.full
+        if platform() != "cpu":
+            return self.full
+        leaves = [leaf for leaf in jax.tree.leaves(arguments) if hasattr(leaf, "size")]
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return self.full
+        if self.iterates:
+            plan, observed = arguments[:2]
+            return self.less if observed.Y.size * plan.N < _SHORT else self.full
+        largest = max((leaf.size for leaf in leaves), default=0)
+        return self.little if largest < _TINY else self.less if largest < _SMALL else self.full
 
     def shape(self, *arguments: Any) -> Any:
         """What a call would return, shapes in place of numbers."""
@@ -91,16 +102,6 @@ def _kind(arguments: Sequence[Any]) -> Any:
     """What arguments must have in common to need one program."""
     leaves, structure = jax.tree.flatten(arguments[1:])
     return arguments[0], structure, tuple((jax.numpy.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves)
-
-
-def _is_small(arguments: tuple[Any, ...], many_times: bool) -> bool:
-    leaves = [leaf for leaf in jax.tree.leaves(arguments) if hasattr(leaf, "size")]
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-        return False
-    if many_times:
-        plan, observed = arguments[:2]
-        return bool(observed.Y.size * plan.N < _SHORT)
-    return all(leaf.size < _SMALL for leaf in leaves)
 
 
 @cache

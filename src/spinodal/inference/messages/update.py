@@ -6,6 +6,7 @@ contribution to the message to F.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -252,7 +253,7 @@ def one_pass(rules: Rules, task: Task, F: Matrix, state: State, step_size: Any, 
     )
     over_root = task.sizes[1] ** -0.5
 
-    def look(old: Any, at: _Beside, step_size: Any) -> Looked:
+    def look(old: Any, at: _Beside) -> Looked:
         """Eqs. (13), (15), (17) and (18) for some entries; and what their old values add to Eqs. (14) and (16)."""
         before = Moments(old[0] * at.inverse, old[1] * at.inverse**2)
         precision, echo = at.a[0] * at.a[1], at.echo[0] * at.echo[1] if rules.learns_F else 0
@@ -260,7 +261,7 @@ def one_pass(rules: Rules, task: Task, F: Matrix, state: State, step_size: Any, 
         posterior, against = at.prior.posterior_and_odds(*message)
         shifted = old[0] if at.centre is None else old[0] - at.centre / at.inverse
         terms = structure.terms(Moments(shifted, old[1]), at.precision, at.g2)
-        return Looked(mix(before, posterior, step_size), terms, lambda: ((1 / (1 + against), 1), (old[0] ** 2 + old[1], 1)))
+        return Looked(partial(mix, before, posterior), terms, lambda: ((1 / (1 + against), 1), (old[0] ** 2 + old[1], 1)))
 
     first = [] if product is None else [product]
     first += [] if products is None else list(products)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..execution.machine import ranked
 from ..loop import median, quantile
 from ..messages.means import without_offsets
 from ..solution import Status
@@ -28,6 +30,9 @@ _UNSETTLED = 4.0
 _FEWEST = 5
 # Residuals point somewhere if an eigenvalue of their correlations is above this many edges of the spectrum of random directions.
 _EDGES = 1.5
+# How many directions are looked for at a time, and products with the correlations until they are found: what is 1.5 times above the rest is
+# then there to a thousandth.
+_DIRECTIONS, _POWERS = 20, 10
 # Deviations of usage from the prior are called trouble beyond this many standard deviations.
 _SIGMAS = 5.0
 # Two atoms used together this many standard deviations (and this many times) more often than by chance are axes of one plane.
@@ -162,6 +167,7 @@ def with_directions(seen: Findings) -> Findings:
     yet are left with it.
 
     On the host, and only where it matters: it is wanted seldom, and takes longer to compile (and to load what it needs) than to compute.
+    Directions after those that are looked for are random.
     """
     correlations, number = seen.correlations, seen.unsettled
     M = correlations.shape[-1]
@@ -169,11 +175,28 @@ def with_directions(seen: Findings) -> Findings:
     enough = number >= _FEWEST
     for k in np.argwhere(enough | seen.faulty):
         at = tuple(k)
-        values, vectors = np.linalg.eigh(correlations[at])
+        values, vectors = leading(correlations[at])
         edge = (1 + np.sqrt(M / number[at])) ** 2  # of random unit vectors: Marchenko and Pastur
         missing[at] = np.sum(values > _EDGES * edge) if enough[at] else 0
-        directions[at] = vectors[:, ::-1]
+        directions[at] = np.random.default_rng(0).standard_normal((M, M)) / np.sqrt(M)
+        directions[at][:, : len(values)] = vectors
     return seen._replace(correlations=None, missing=missing, directions=directions)
+
+
+def leading(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The largest eigenvalues of a symmetric matrix without negative ones, the largest first, and their vectors: at most `_DIRECTIONS`.
+
+    By iteration of a subspace. A whole decomposition would wake the threads of LAPACK, which keep a core busy for a tenth of a second
+    afterwards; the small ones here do not.
+    """
+    vectors = np.random.default_rng(0).standard_normal((len(matrix), min(_DIRECTIONS, len(matrix))))
+    for _ in range(_POWERS):
+        vectors = matrix @ vectors
+        squares, turn = np.linalg.eigh(vectors.T @ vectors)
+        kept = squares > np.finfo(float).eps * np.max(squares, initial=np.finfo(float).tiny)
+        vectors = vectors @ turn[:, kept] / np.sqrt(squares[kept])
+    values, turn = np.linalg.eigh(vectors.T @ matrix @ vectors)
+    return values[::-1], (vectors @ turn)[:, ::-1]
 
 
 def mixed_atoms(found: Estimate) -> tuple[Any, Any]:
@@ -211,8 +234,8 @@ def _common_ratio(x: Any, V: Any, y: Any, W: Any, both: Any) -> tuple[Any, Any]:
     """For each row the median of y/x over the signals where `both` are there, and how surely more of them have it than by chance: minus
     the logarithm of (Chernoff's bound on) the probability that so many do."""
     number = jnp.sum(both, axis=1)
-    ratios = jnp.sort(jnp.where(both, y / jnp.where(both, x, 1), jnp.inf), axis=1)
-    ratio = jnp.take_along_axis(ratios, jnp.maximum(number - 1, 0)[:, None] // 2, axis=1)
+    ratios = jnp.where(both, y / jnp.where(both, x, 1), jnp.inf)
+    ratio = jax.vmap(ranked)(ratios, jnp.maximum(number - 1, 0) // 2)[:, None]
     ratio = jnp.where(jnp.isfinite(ratio), ratio, 0)
     width = _WITHIN * jnp.sqrt(W + ratio**2 * V)
     same = jnp.sum(both & (jnp.abs(y - ratio * x) < width), axis=1) - 1  # one of them is the median itself

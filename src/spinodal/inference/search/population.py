@@ -293,7 +293,7 @@ class _Course:
         for _ in range(_ROUNDS):
             pool = sorted(self.members[counting:], key=lambda member: member.rank, reverse=True)[:_VOTED]
             ballot = counted([member.atoms for member in pool])
-            agreed, atoms = np.mean(ballot.votes[: self.N] >= _MOST_OF_THEM * len(pool)), ballot.atoms[:, : self.N]
+            agreed, atoms = np.sum(ballot.votes[: self.N] >= _MOST_OF_THEM * len(pool)) / self.N, ballot.atoms[:, : self.N]
             parts = apart and agreed > _ALIKE and not self.elected.best.sound
             if parts:
                 if not self.gained(since):
@@ -301,7 +301,7 @@ class _Course:
                 way, in_vain, counting, since = 0, 0, len(self.members), self.entropy
             cooling, limit = ways[way][0], min(ways[way][1], self.max_iterations)
             asks = min(_VOTED, self.affordable(limit))
-            if not asks:
+            if not asks or not atoms.size:  # no iteration left, or no run found an atom to tell of
                 break
             before = self.entropy
             told = (self._part(atoms) if parts else atoms for _ in range(asks))
@@ -319,7 +319,8 @@ class _Course:
 
 def _share_agreed(runs: Sequence[np.ndarray]) -> float:
     """The share of the atoms that at least half of these runs have."""
-    return float(np.mean(counted(runs).votes[: runs[0].shape[1]] >= _SHARE * len(runs)))
+    N = runs[0].shape[1]
+    return float(np.sum(counted(runs).votes[:N] >= _SHARE * len(runs)) / N)
 
 
 def _parts(doubtful: np.ndarray, N: int, random: np.random.Generator) -> list[np.ndarray]:
