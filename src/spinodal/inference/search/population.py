@@ -188,7 +188,7 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
         if not more:
             break
         yield from made.ask([made.request(None, None, limit)] * more)
-        if holds and made.noise is None and is_noisy(made.elected.best.held):
+        if holds and made.noise is None and is_noisy(made.foremost.held):
             yield from made.choose_noise()
             continue
         if made.decided:
@@ -219,15 +219,20 @@ class _Course:
         return Request(told, model, limit, trust, cooling, self.noise.variance, holds=False)
 
     def choose_noise(self) -> Asking[None]:
-        """Runs from the best atoms so far that keep one noise variance each: that by which entries held out are predicted best is kept from
-        then on, and the runs that learned it are forgotten."""
-        limit, best = min(_SHORT, self.max_iterations), self.elected.best
+        """Runs from the atoms of the foremost that keep one noise variance each: that by which entries held out are predicted best is kept
+        from then on, and the runs that learned it are forgotten."""
+        limit, best = min(_SHORT, self.max_iterations), self.foremost
         assert best.held is not None
         trial = Trial(best.held)
         while wanted := trial.next():
             members = yield [Request(best.atoms, None, limit, GIVEN, noise_variance=variance) for variance in wanted]
             trial.add(wanted, [member.held for member in members])
         self.noise, self.members = trial.chosen, []
+
+    @property
+    def foremost(self) -> Member:
+        """The run that predicts entries held out best: in much noise the free entropy prefers the one that takes most of it for signal."""
+        return max(self.members, key=lambda member: -np.inf if member.held is None else member.held.log_density)
 
     @property
     def own(self) -> int:
