@@ -3,6 +3,8 @@
 In much noise the free entropy prefers too little noise and too dense codes, and so does whatever is learned on the way: the part of Y that
 the codes explain by chance counts as explained. Entries held out are predicted worse then. Their residuals alone do not tell, since the
 model expects larger errors of denser codes too; the whole likelihood of theirs does, as a function of the noise variance that a run keeps.
+A run knows less of z than it says, more so in some entries than in others: without a factor for that, the noise would have to make up for
+it, and be found too large.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ _FIRST, _STEP, _MOST = (-0.3, 0.0, 0.3, 0.6), 0.3, 8
 _NEAR, _FITTED, _TOP = 0.12, 5, 0.15
 # The noise is known to so many standard errors of its logarithm.
 _ERRORS = 2.0
+# By how much more than a run says of z may not be known.
+_FACTORS = np.exp(np.linspace(0.0, 2.5, 26))
 # No noise above this share of the power.
 _HIGHEST = 0.95
 
 
 class Held(NamedTuple):
     """How a run predicts entries held out: the mean log density of one, how many there are, the noise variance that it ended with, the
-    mean variance of z that it does not know, and the power of Y."""
+    mean variance of z that it says it does not know, and the power of Y."""
 
     log_density: float
     number: int
@@ -46,14 +50,15 @@ class Chosen(NamedTuple):
 
 
 def predicted(F: Any, X: Any, variances: Any, noise_variance: float, Y: np.ndarray, held: np.ndarray) -> Held:
-    """How means F and X with their `variances` predict the held entries of Y: each is normal, with noise on top of what is not known."""
+    """How means F and X with their `variances` predict the held entries of Y: each is normal, with noise on top of what is not known, which
+    is what the run says times the factor that predicts best."""
     (s, c), N = variances, F.shape[-1]
     error = (Y - F @ X / np.sqrt(N))[held]
     unknown = ((F**2 @ c + s @ (X**2 + c)) / N)[held]
-    level = unknown + noise_variance
-    density = -(np.mean(error**2 / level + np.log(level)) + np.log(2 * np.pi)) / 2 if held.any() else -np.inf
-    density = density if np.isfinite(density) else -np.inf
-    return Held(float(density), int(held.sum()), float(noise_variance), float(np.mean(unknown)), float(np.mean(Y[held] ** 2)))
+    level = _FACTORS[:, None] * unknown + noise_variance
+    density = -(np.mean(error**2 / level + np.log(level), axis=1) + np.log(2 * np.pi)) / 2 if held.any() else np.array([-np.inf])
+    best = np.max(np.where(np.isfinite(density), density, -np.inf))
+    return Held(float(best), int(held.sum()), float(noise_variance), float(np.mean(unknown)), float(np.mean(Y[held] ** 2)))
 
 
 def is_noisy(held: Held | None) -> bool:
