@@ -216,6 +216,13 @@ def test_the_verdict_says_which_atoms_and_trusts_only_what_runs_confirmed() -> N
 Answer = Callable[[int, Request], Member]
 
 
+def test_atoms_that_are_known_too_roughly_are_not_confirmed_by_agreement() -> None:
+    for error, expected in ((1e-3, Status.CONVERGED), (0.012, Status.UNCONFIRMED)):
+        status, reason = verdict(Status.CONVERGED, "", elect([run(0, error=error), run(1, error=error)]), {})
+        assert status is expected
+        assert ("12% of the power" in reason) == (expected is Status.UNCONFIRMED)
+
+
 def go_through(
     answer: Answer, runs: int = 6, votes: bool = True, max_iterations: int = 10_000
 ) -> tuple[Elected, list[list[Request]], list[Member]]:

@@ -45,6 +45,8 @@ _BUDGET = 60
 _GAIN = 0.02
 # A run ended where another did if so many of their atoms have a squared sine below this.
 _NEARLY_ALL, _NEAR = 0.9, 0.1
+# Atoms of which more than this share of the power is not known on average agree within their errors without being right.
+_ROUGH = 0.1
 # A learned parameter is not determined if it differs by more than this factor between runs that look sound.
 _APART = 2.0
 # Atoms named in a reason, at most.
@@ -360,6 +362,12 @@ def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tup
     apart = [f"{name} ({low:.3g} to {high:.3g})" for name, (low, high) in ranges.items() if 0 < _APART * low < high]
     if apart:
         return Status.UNCONFIRMED, f"the data do not determine {' and '.join(apart)}: runs that look sound disagree"
+    unknown = float(np.mean(elected.best.variance[~elected.best.spare])) if not elected.best.spare.all() else 0.0
+    if not doubtful.size and unknown > _ROUGH:
+        return (
+            Status.UNCONFIRMED,
+            f"the runs agree, but {unknown:.0%} of the power of the atoms is not known: wrong atoms agree to that too; more signals help",
+        )
     if not doubtful.size:
         return Status.CONVERGED, f"{elected.runs} runs agree: every atom was found again by runs that were not told of it"
     if elected.best.spare[doubtful].all():
