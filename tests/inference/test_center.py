@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import spinodal as sp
 from draws import draw
+from spinodal.inference.offsets import constant_part
 
-# The mean of a row of signals has the variance rho/P, which stays in Y as an error: it must be small beside the noise.
+# The mean of a row of signals has the variance rho/P: here it is small beside the noise, and stays in Y.
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=20.0, rho=0.1, eta=0.01, noise_variance=1e-2)
 OBSERVED = draw(PROBLEM, 20, seed=1).observed
 OFFSET = 50 + 10 * np.arange(12.0)
@@ -121,3 +124,34 @@ def test_refused_where_the_model_explains_the_mean() -> None:
         sp.solve(OBSERVED, positive, center=True)
     with pytest.raises(sp.InputError, match=r"center must be True, False or .auto., but 'yes' was given"):
         sp.solve(OBSERVED, PROBLEM, center="yes")
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_at_little_noise_offsets_are_found_better_than_by_means(shape: tuple[int, ...]) -> None:
+    """The mean of a row is wrong by sqrt(rho/P), five times the noise here: an atom would be spent on that."""
+    rng = np.random.default_rng(3)
+    F, X = rng.standard_normal((*shape, 20, 20)), rng.standard_normal((*shape, 20, 400))
+    X *= rng.random(X.shape) < 0.15
+    noise, offset = 4e-3, 50 + np.arange(20.0)
+    Y = F @ X / np.sqrt(20) + offset[:, None] + noise * rng.standard_normal((*shape, 20, 400))
+    found = sp.solve(Y, n_atoms=20)
+    assert np.all(np.asarray(found.status) == "converged")
+    assert np.sqrt(np.mean((np.mean(Y, axis=-1) - offset) ** 2)) > 2 * noise
+    assert np.sqrt(np.mean((found.row_means - offset) ** 2)) < 0.5 * noise
+    assert np.max(sp.score(found.mean, sp.Pair(F, X)).angle) < 1e-3
+
+
+def test_what_all_signals_share_is_seen_in_medians_of_codes_and_residuals() -> None:
+    solution = sp.solve(OBSERVED, PROBLEM, max_iterations=30)
+    F, X = solution.mean
+    np.testing.assert_array_equal(constant_part(solution, OBSERVED), np.zeros(12))
+    shift = np.linspace(0.03, 0.08, 12)
+    np.testing.assert_allclose(constant_part(solution, OBSERVED._replace(Y=OBSERVED.Y + shift[:, None])), shift, atol=0.02)
+    moved = replace(solution, mean=sp.Pair(F, X + 0.2 * (np.arange(20) == 4)[:, None]))
+    explained = OBSERVED._replace(Y=OBSERVED.Y + 0.2 * F[:, 4:5] / np.sqrt(20))
+    np.testing.assert_allclose(constant_part(moved, explained), 0.2 * F[:, 4] / np.sqrt(20), atol=0.02)
+    far = constant_part(solution, OBSERVED._replace(Y=OBSERVED.Y + 10))  # no mean is wrong by so much
+    np.testing.assert_array_equal(far, np.zeros(12))
+    dense = replace(solution, model=solution.model.replace(prior=sp.Pair(solution.model.prior.F, sp.GaussBernoulli(0.6))))
+    np.testing.assert_array_equal(constant_part(dense, explained), np.zeros(12))

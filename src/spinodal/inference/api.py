@@ -24,6 +24,7 @@ from .execution.group import Wishes, reporter
 from .execution.machine import OneDevice, check_memory, computing
 from .execution.runs import Runs
 from .misfit import judged_by_data
+from .offsets import with_offsets
 from .search.learning import LEARNABLE, parameters
 from .search.search import ALONE, Search, is_strong
 from .solution import Solution
@@ -118,35 +119,42 @@ def solve(
         ('noise_variance', 'density', 'slab_variance')
     """
     begun = time.perf_counter()
-    observed, names = checks.as_observed(Y, F_prime, mask)
-    models, learned = _models(observed, model, density, noise_variance, eta, channel, learn)
-    observed, row_means, centered = checks.centred(observed, center, models, learned, n_atoms)
+    given, names = checks.as_observed(Y, F_prime, mask)
+    models, learned = _models(given, model, density, noise_variance, eta, channel, learn)
+    observed, row_means, centered = checks.centred(given, center, models, learned, n_atoms)
     if row_means is not None:  # a model that is guessed goes by the size of what is left
         models, learned = _models(observed, model, density, noise_variance, eta, channel, learn)
         checks.check_center(models, learned)
     learn = learned
     told: dict[str, Any] = {"names": names, "row_means": row_means, "centered": centered}
     checks.check_outcomes(observed, models)
+    rest: dict[str, Any] = {
+        "model": models if isinstance(model, (list, tuple)) else models[0],
+        "solver": solver,
+        "center": False,
+        "learn": learn,
+        "search": search,
+        "max_iterations": max_iterations,
+        "tolerance": tolerance,
+        "seed": seed,
+        "dtype": dtype,
+        "progress": progress,
+        "watch": watch,
+        "every": every,
+        "mesh": mesh,
+    }
+    ours = (solver is None or isinstance(solver, Solver)) and start is None and checkpoint is None
+    if row_means is not None and ours and checks.may_be_shifted(observed.Y):
+        quickly = 1 if runs is None and observed.F_prime is None else runs
+
+        def fit(observed: Observed, quick: bool) -> Solution:
+            return solve(observed, n_atoms=n_atoms, runs=quickly if quick else runs, **rest)
+
+        solution, told["row_means"] = with_offsets(fit, given, row_means)
+        return replace(solution, **told, seconds=time.perf_counter() - begun)
     if n_atoms is not None and np.ndim(n_atoms) == 1:
         checks.check_numbers_of_atoms(n_atoms, observed.Y.ndim)  # type: ignore[arg-type]
-        rest: dict[str, Any] = {
-            "search": search,
-            "runs": runs,
-            "max_iterations": max_iterations,
-            "tolerance": tolerance,
-            "seed": seed,
-        }
-        rest |= {
-            "dtype": dtype,
-            "start": start,
-            "progress": progress,
-            "watch": watch,
-            "checkpoint": checkpoint,
-            "every": every,
-            "mesh": mesh,
-        }
-        given = models if isinstance(model, (list, tuple)) else models[0]
-        best = _likeliest([int(n) for n in n_atoms], partial(solve, observed, given, solver, center=False, learn=learn, **rest))  # type: ignore[union-attr]
+        best = _likeliest([int(n) for n in n_atoms], partial(solve, observed, runs=runs, start=start, checkpoint=checkpoint, **rest))  # type: ignore[union-attr]
         return replace(best, **told, seconds=time.perf_counter() - begun)
     solver = AMP() if solver is None else solver
     if isinstance(solver, type) or not (isinstance(solver, Solver) or hasattr(solver, "solve")):

@@ -13,6 +13,7 @@ from ..model.channels import Channel
 from ..model.knowledge import Knowledge, Known
 from ..model.model import Model
 from ..model.sampling import Observed
+from .offsets import less
 from .search.search import Search, is_strong
 from .solution import Names, Solution
 from .suspicious_data import expects_no_mean, is_off_centre
@@ -98,8 +99,7 @@ def centred(observed: Observed, center: Any, models: Sequence[Model], learn: Seq
         if not any(off):
             return Centred(observed)
         means = np.where(np.array(off)[:, None] if Y.ndim == 3 else off[0], means, 0.0)
-    observed = observed._replace(Y=np.where(seen, Y - means[..., None], 0.0))
-    return Centred(observed, means, "auto" if wanted is None else "asked")
+    return Centred(less(observed, means), means, "auto" if wanted is None else "asked")
 
 
 def _least_atoms(F_prime: Any, n_atoms: Any) -> int:
@@ -214,6 +214,11 @@ def _array(name: str, value: Any) -> np.ndarray:
         return array.astype(np.float64 if array.dtype.kind != "f" or array.dtype.itemsize > 4 else np.float32, copy=False)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of real numbers, but {type(value).__name__} was given.") from None
+
+
+def may_be_shifted(Y: np.ndarray) -> bool:
+    """Whether numbers of the size of these can be added without leaving what is accepted."""
+    return bool(_largest(Y) < _LARGEST / 10)
 
 
 def _check_size(name: str, array: np.ndarray) -> None:
