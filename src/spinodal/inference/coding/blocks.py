@@ -6,7 +6,6 @@ observed. Both change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -22,15 +21,15 @@ from .model import Codes, CodingModel, Progress, Slab, least_noise
 # Blocks have a power of four of samples, at least this many and at most that many: few sizes, so that little is compiled.
 _SMALLEST, _LARGEST = 64, 4096
 # A block is left when all but this share of its samples have settled.
-_SLOW = 0.15
+_LEAVE = 0.5
 
 
 class Block(NamedTuple):
     """Samples, filled up: values (0 where missing), 1 where they were observed, and how much every sample weighs (0 if filled in)."""
 
-    y: jax.Array
-    seen: jax.Array
-    weight: jax.Array
+    y: Any
+    seen: Any
+    weight: Any
 
 
 class Found(NamedTuple):
@@ -57,7 +56,7 @@ def prepared(model: CodingModel, dtype: Any) -> CodingModel:
         cast(np.pad(model.uncertainty, more)),
         Slab(cast(density), cast(model.slab.mean), cast(model.slab.variance)),
         cast(noise),
-        cast(model.density_weight),
+        cast(model.density_weight) if np.isfinite(model.density_weight) else None,
         model.fast,
     )
 
@@ -72,12 +71,39 @@ def block_size(method: ModuleType, model: CodingModel, samples: int) -> int:
 
 
 def as_block(data: np.ndarray, size: int, weight: np.ndarray | None = None) -> Block:
-    """Rows of `data`, NaN where missing, as a block of `size` samples."""
+    """Rows of `data`, NaN where missing, as a block of `size` samples, in NumPy's arrays."""
     more = ((0, size - len(data)), (0, -data.shape[1] % LEAF))
     known = ~np.isnan(data)
-    filled = np.pad(np.where(known, data, 0), more)
-    weights = np.pad(np.ones(len(data)) if weight is None else weight, more[0]).astype(data.dtype)
-    return Block(jnp.asarray(filled), jnp.asarray(np.pad(known, more).astype(data.dtype)), jnp.asarray(weights))
+    weights = np.ones(len(data)) if weight is None else weight
+    values = [data if known.all() else np.where(known, data, 0), known, weights]
+    if more != ((0, 0), (0, 0)):
+        values = [np.pad(each, more[: each.ndim]) for each in values]
+    return Block(*(each.astype(data.dtype, copy=False) for each in values))
+
+
+class _Waiting(NamedTuple):
+    """Samples between two blocks, in parts: the numbers of their rows, and where their iterations stand."""
+
+    rows: list[np.ndarray]
+    runs: list[Progress]
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.rows))
+
+    def add(self, rows: np.ndarray, run: Progress, which: np.ndarray) -> None:
+        """Some samples of a block more."""
+        if which.any():
+            self.rows.append(rows[which])
+            self.runs.append(jax.tree.map(lambda values: np.asarray(values)[: len(rows)][which], run))
+
+    def take(self, size: int) -> tuple[np.ndarray, Progress]:
+        """A block of them, those that have waited longest; copies of the last fill the runs up."""
+        rows = np.concatenate(self.rows)
+        runs = jax.tree.map(lambda *values: np.concatenate(values), *self.runs)
+        self.rows[:], self.runs[:] = [rows[size:]], [jax.tree.map(lambda values: values[size:], runs)]
+        which = np.minimum(np.arange(size), len(rows) - 1)
+        return rows[:size], jax.tree.map(lambda values: values[which] if len(rows) < size else values[:size], runs)
 
 
 def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float | None = None, only: tuple[str, ...] = ()) -> Found:
@@ -85,6 +111,9 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
 
     They have settled when they change by less than `close` standard deviations of the slab; the method knows a number by itself.
     If fields of the codes are named, only these are found; the others are None.
+
+    A block is left when many of its samples have settled. Those wait to be published, the others to go on, each until there are enough for
+    a block: so hardly any work is done on samples that need it no more, and no more than some blocks are kept.
     """
     atoms, features = model.components.shape
     data = np.asarray(data, dtype=method.PRECISION or data.dtype)
@@ -95,34 +124,26 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
     fields = only or Codes._fields
     found = {name: np.empty((len(data), *shapes[name]), data.dtype) for name in fields}
     settled = np.zeros(len(data), bool)
-    work: Iterator[tuple[np.ndarray, Progress | None]] = (
-        (np.arange(first, min(first + size, len(data))), None) for first in range(0, len(data), size)
-    )
-    while True:
-        late: list[tuple[np.ndarray, Any]] = []
-        for rows, run in work:
-            block = as_block(data[rows], size)
-            run = start(method, ready, size) if run is None else run
-            run, still = _settle(method, ready, block, run, len(rows), close)
-            codes = jax.device_get(_published(method, ready, block, run, fields))
-            moving = np.asarray(still)[: len(rows)]
+    late, done, first, fresh = _Waiting([], []), _Waiting([], []), 0, start(method, ready, size)
+    while first < len(data) or late.total or done.total:
+        if done.total >= size or (first >= len(data) and not late.total):
+            rows, run = done.take(size)
+            codes = jax.device_get(_published(method, ready, as_block(data[rows], size), run, fields))
             for whole, part in zip(found.values(), codes, strict=True):
                 whole[rows] = part[: len(rows), : whole.shape[1]] if whole.ndim == 2 else part[: len(rows)]
-            settled[rows] = ~moving
-            on = moving & (np.asarray(run.age)[: len(rows), 0] < method.ITERATIONS)
-            if on.any():
-                late.append((rows[on], jax.tree.map(lambda values: np.asarray(values)[: len(rows)][on], run)))  # noqa: B023 used at once
-        if not late:
-            return Found(Codes(**dict.fromkeys(Codes._fields) | found), settled)
-        rows = np.concatenate([each for each, _ in late])
-        runs = jax.tree.map(lambda *values: np.concatenate(values), *(run for _, run in late))
-        work = ((rows[first : first + size], _filled(runs, first, size)) for first in range(0, len(rows), size))
-
-
-def _filled(runs: Progress, first: int, size: int) -> Progress:
-    """Part of the runs as a block; copies of the last fill it up."""
-    rows = np.minimum(np.arange(first, first + size), len(runs.age) - 1)
-    return jax.tree.map(lambda values: jnp.asarray(values[rows]), runs)
+            continue
+        if late.total >= size or first >= len(data):
+            rows, run = late.take(size)
+        else:
+            rows, run = np.arange(first, min(first + size, len(data))), fresh
+            first += size
+        last = first >= len(data) and not late.total  # none to go on with
+        run, still = _settle(method, ready, as_block(data[rows], size), run, len(rows), close, 0.0 if last else _LEAVE)
+        moving, young = np.asarray(still)[: len(rows)], np.asarray(run.age)[: len(rows), 0] < method.ITERATIONS
+        settled[rows] = ~moving
+        late.add(rows, run, moving & young)
+        done.add(rows, run, ~(moving & young))
+    return Found(Codes(**dict.fromkeys(Codes._fields) | found), settled)
 
 
 @partial(jax.jit, static_argnames=("method", "size"))
@@ -133,24 +154,23 @@ def start(method: ModuleType, model: Any, size: int) -> Progress:
 
 @partial(jax.jit, static_argnames=("method",))
 def _settle(
-    method: ModuleType, model: Any, block: Block, run: Progress, samples: jax.Array, close: jax.Array
+    method: ModuleType, model: Any, block: Block, run: Progress, samples: jax.Array, close: jax.Array, leave: jax.Array
 ) -> tuple[Progress, jax.Array]:
-    """Iterations until most samples have settled, and which have not."""
+    """Iterations until all samples but a share `leave` have settled or their time is up, and which have not settled."""
     close = close * method.size_of_codes(model)
-    real = jnp.arange(len(block.y)) < samples
 
-    def go_on(now: tuple[Progress, jax.Array]) -> jax.Array:
-        run, moving = now
-        return (jnp.sum(moving) > _SLOW * samples) & (jnp.max(jnp.where(real, run.age[:, 0], 0)) < method.ITERATIONS)
+    def on(run: Progress, moving: jax.Array) -> jax.Array:
+        return moving & (run.age[:, 0] < method.ITERATIONS)
 
     def step(now: tuple[Progress, jax.Array]) -> tuple[Progress, jax.Array]:
         # A sample that has settled stays where it is, so that its codes do not depend on the samples beside it.
         old, moving = now
+        going = on(old, moving)
         new = method.advance(model, block.y, block.seen, old)[0]
-        kept = jax.tree.map(lambda to, was: jnp.where(moving[:, None], to, was), new, old)
-        return kept, moving & (jnp.abs(new.mean - old.mean) > close).any(axis=1)
+        kept = jax.tree.map(lambda to, was: jnp.where(going[:, None], to, was), new, old)
+        return kept, moving & ~(going & (jnp.abs(new.mean - old.mean) <= close).all(axis=1))
 
-    return jax.lax.while_loop(go_on, step, step((run, real)))
+    return jax.lax.while_loop(lambda now: jnp.sum(on(*now)) > leave * samples, step, step((run, jnp.arange(len(block.y)) < samples)))
 
 
 @partial(jax.jit, static_argnames=("method", "fields"))

@@ -74,7 +74,7 @@ def advance(model: CodingModel, y: jax.Array, seen: jax.Array, old: Progress) ->
     """One iteration: sites moved by a share that falls with age, the codes, and the belief it started from."""
     belief = _belief(model, y, seen, old)
     a, b = belief.cavity
-    new = tilted(model.slab._replace(density=density_of(model.slab, old.density)), a, b)
+    new = tilted(model.slab._replace(density=density_of(model, model.slab, old.density)), a, b)
     unit = 1 / model.slab.variance
     tau = jnp.clip(site_precision(model.slab, a, new), _WIDEST_SITE * unit, _NARROWEST_SITE * unit)
     step = _STEP * jnp.exp(-jnp.maximum(old.age - _PATIENT, 0) / _PATIENT)

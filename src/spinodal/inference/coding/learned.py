@@ -61,7 +61,10 @@ def published_codes(
     size = learned.scales.astype(data.dtype)
     powers = {"mean": size, "variance": size**2, "slab_mean": size, "slab_variance": size**2}
     wanted = {name: getattr(found, name) for name in powers}
-    return found._replace(**{name: values * powers[name] for name, values in wanted.items() if values is not None})
+    for name, values in wanted.items():
+        if values is not None:
+            np.multiply(values, powers[name], out=values)  # in place: codes of many samples are most of the memory
+    return found
 
 
 def code_std(learned: Learned, codes: Codes) -> np.ndarray:

@@ -32,8 +32,8 @@ class Slab(NamedTuple):
 class CodingModel(NamedTuple):
     """Components (atoms x features) in mean and variance, the prior of the codes, and the noise variance (one, or one a feature).
 
-    Samples may have densities of their own, found on the way: the common one then weighs as much as `density_weight` codes. `fast` gives
-    up some precision for speed.
+    Samples may have densities of their own, found on the way: the common one then weighs as much as `density_weight` codes
+    (infinite, or None, for samples that have the common one). `fast` gives up some precision for speed.
     """
 
     components: Any
@@ -92,8 +92,11 @@ def tilted(slab: Slab, a: jax.Array, b: jax.Array) -> Tilted:
     """The spike-and-slab prior times exp(b x - a x^2/2): what GaussBernoulli's log_partition and posterior say."""
     rho, m, v = slab
     spread = 1 + a * v
-    log_spike, log_slab = jnp.log1p(-rho), jnp.log(rho) - jnp.log(spread) / 2 + (b * m - a * m**2 / 2 + b**2 * v / 2) / spread
-    p = jax.nn.sigmoid(log_slab - log_spike)
+    log_spike, exponent = jnp.log1p(-rho), (b * m - a * m**2 / 2 + b**2 * v / 2) / spread
+    log_slab = jnp.log(rho) - jnp.log(spread) / 2 + exponent
+    # The chances of the spike over those of the slab without logs, which take longer than all the rest; no product of 0 and infinity.
+    most = jnp.log(jnp.finfo(spread.dtype).max) / 2
+    p = 1 / (1 + (1 - rho) / rho * jnp.sqrt(spread) * jnp.exp(jnp.clip(-exponent, -most, most)))
     value, width = (m + v * b) / spread, v / spread
     return Tilted(jnp.logaddexp(log_spike, log_slab), p * value, p * (width + (1 - p) * value**2), p, value, width * jnp.ones_like(p))
 
@@ -105,13 +108,17 @@ def site_precision(slab: Slab, a: jax.Array, new: Tilted) -> jax.Array:
     return (1 / slab.variance + a) / jnp.maximum(ratio, jnp.finfo(ratio.dtype).tiny) - a
 
 
-def density_of(slab: Slab, ratio: jax.Array) -> jax.Array:
+def density_of(model: CodingModel, slab: Slab, ratio: jax.Array) -> jax.Array:
     """Densities of the codes of samples that have `ratio` times the common one."""
+    if model.density_weight is None:
+        return slab.density
     return jnp.minimum(slab.density * ratio, jnp.maximum(slab.density, _HIGHEST_DENSITY))
 
 
-def own_density(model: CodingModel, probability: jax.Array) -> jax.Array:
+def own_density(model: CodingModel, probability: jax.Array) -> jax.Array | float:
     """The density of each sample over the common one: 1, moved to what its codes say if samples may differ."""
+    if model.density_weight is None:
+        return 1.0
     codes = jnp.count_nonzero(model.slab.density)  # atoms that fill a block up have the density 0
     share = codes / (model.density_weight + codes)
     return 1 + share * (probability.sum(axis=1, keepdims=True) / jnp.sum(model.slab.density) - 1)

@@ -52,7 +52,7 @@ def refine(
     with jax.enable_x64(True):
         size = blocks.block_size(method, model, len(data))
         parts = [slice(first, first + size) for first in range(0, len(data), size)]
-        work = [blocks.as_block(data[part], size, None if weight is None else weight[part]) for part in parts]
+        work = [jax.device_put(blocks.as_block(data[part], size, None if weight is None else weight[part])) for part in parts]
         at = method.ready(blocks.prepared(model, data.dtype))
         runs = [blocks.start(method, at, size) for _ in parts]
         keys = jax.random.split(jax.random.key(0), len(parts))  # the same draws in every round, so that rounds can settle

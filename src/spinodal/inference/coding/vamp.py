@@ -93,7 +93,7 @@ def advance(at: Basis, y: jax.Array, seen: jax.Array, old: Progress) -> tuple[Pr
     """One iteration: sites moved by a share that falls with age, the codes, and the belief it started from."""
     belief = _belief(at, y, seen, old)
     a, b = belief.cavity
-    new = tilted(at.slab._replace(density=density_of(at.slab, old.density)), a, b)
+    new = tilted(at.slab._replace(density=density_of(at.model, at.slab, old.density)), a, b)
     p = new.probability
     ratio = p * (1 + (1 - p) * new.slab_mean**2 / new.slab_variance)
     unit = 1 / _mean(at, at.slab.variance * (at.slab.density > 0))
