@@ -4,7 +4,8 @@
 
 Samples are 8 x 8 patches (16 x 16 for 256 features) of scikit-learn's photograph "china" with noise of standard deviation 15, means taken
 off, in single precision; there are 256 atoms. `--stream` learns from a memory map by `partial_fit`, every sample once. Each case runs in a
-process of its own, whose peak of memory is told. CPU seconds are those of all threads. Rows go to benchmarks/results/scale.csv.
+process of its own, whose peak of memory is told. CPU seconds are those of all threads. Codes and SPAMS's matching pursuit with the same
+atoms take turns where it is installed: medians of each, and of the ratio. Rows go to benchmarks/results/scale.csv.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ TABLE = Path(__file__).parent / "results" / "scale.csv"
 ATOMS, NOISE, SEED = 256, 15.0, 0
 # What SPAMS's tutorial sets for such patches, in units of the noise; minibatches of 512 and one pass, as ours.
 PENALTY, BATCH, LEFT = 3.0, 512, 1.15
-FIELDS = ("case", "machine", "samples", "features", "wall", "cpu", "peak_mb", "patch_psnr", "status")
+# Turns of the codes and of matching pursuit.
+TURNS = 5
+FIELDS = ("case", "machine", "samples", "features", "wall", "cpu", "peak_mb", "patch_psnr", "status", "omp_cpu", "over_omp")
 
 
 def patches(count: int, features: int, seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +63,7 @@ def measured(work: Any) -> tuple[Any, float, float]:
 def case(name: str, samples: int, features: int) -> dict[str, Any]:
     """One case, in this process."""
     few, clean = patches(4000, features, seed=1)
-    status = ""
+    status, beside = "", {}
     if name == "stream":
         restored, wall, cpu, status = _streamed(samples, features, few)
     elif name.startswith("spams"):
@@ -87,7 +90,7 @@ def case(name: str, samples: int, features: int) -> dict[str, Any]:
         if name == "transform":
             model.fit(data[:20_000])
             model.transform(data[:20_000])  # compiles
-            _, wall, cpu = measured(lambda: model.transform(data))
+            wall, cpu, beside = _taking_turns(model, data)
         elif name == "sklearn omp":
             from sklearn.linear_model import orthogonal_mp_gram
 
@@ -112,7 +115,25 @@ def case(name: str, samples: int, features: int) -> dict[str, Any]:
         "peak_mb": round(peak),
         "patch_psnr": round(psnr(restored, clean), 3),
         "status": status,
-    }
+    } | beside
+
+
+def _taking_turns(model: Any, data: np.ndarray) -> tuple[float, float, dict[str, float]]:
+    """Median times of the codes; beside them those of matching pursuit with the same atoms, and the median ratio of two turns."""
+    turns = []
+    if find_spec("spams") is not None:
+        import spams
+
+        wide, D = (np.asfortranarray(each.T, dtype=np.float64) for each in (data, model.components_))
+    for _ in range(TURNS):
+        turns.append(measured(lambda: model.transform(data))[1:])
+        if find_spec("spams") is not None:
+            left, most = data.shape[1] * (LEFT * NOISE) ** 2, min(data.shape[1], 64)
+            turns[-1] += measured(lambda: spams.omp(wide, D, eps=left, L=most, numThreads=-1))[1:]  # noqa: B023 used at once
+    wall, cpu, *omp = np.median(turns, axis=0).round(2).tolist()
+    if not omp:
+        return wall, cpu, {}
+    return wall, cpu, {"omp_cpu": omp[1], "over_omp": round(float(np.median([turn[1] / turn[3] for turn in turns])), 2)}
 
 
 def _streamed(samples: int, features: int, few: np.ndarray) -> tuple[np.ndarray, float, float, str]:
@@ -162,8 +183,9 @@ def main(arguments: Sequence[str] = ()) -> None:
         print(", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         key = ("case", "machine", "samples", "features")
         rows = list(csv.DictReader(TABLE.open())) if TABLE.exists() else []
+        row = dict.fromkeys(FIELDS, "") | row
         rows = [old for old in rows if any(str(old[name]) != str(row[name]) for name in key)] + [row]
         with TABLE.open("w", newline="") as file:
-            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)

@@ -19,8 +19,8 @@ from .inverse import LEAF
 from .model import Codes, CodingModel, Progress, Slab, least_noise
 
 # Blocks have a power of four of samples, at least this many and at most that many: few sizes, so that little is compiled.
-_SMALLEST, _LARGEST = 64, 4096
-# A block is left when all but this share of its samples have settled.
+_SMALLEST, _LARGEST = 64, 65_536
+# A block is left when all but this share of its samples have settled. On a GPU none are left: gathering them takes longer than iterations.
 _LEAVE = 0.5
 
 
@@ -124,25 +124,33 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
     fields = only or Codes._fields
     found = {name: np.empty((len(data), *shapes[name]), data.dtype) for name in fields}
     settled = np.zeros(len(data), bool)
+    leave = _LEAVE if jax.default_backend() == "cpu" else 0.0
+
+    def publish(rows: np.ndarray, run: Progress, block: Block) -> None:
+        codes = jax.device_get(_published(method, ready, block, run, fields))
+        for whole, part in zip(found.values(), codes, strict=True):
+            whole[rows] = part[: len(rows), : whole.shape[1]] if whole.ndim == 2 else part[: len(rows)]
+
     late, done, first, fresh = _Waiting([], []), _Waiting([], []), 0, start(method, ready, size)
     while first < len(data) or late.total or done.total:
         if done.total >= size or (first >= len(data) and not late.total):
             rows, run = done.take(size)
-            codes = jax.device_get(_published(method, ready, as_block(data[rows], size), run, fields))
-            for whole, part in zip(found.values(), codes, strict=True):
-                whole[rows] = part[: len(rows), : whole.shape[1]] if whole.ndim == 2 else part[: len(rows)]
+            publish(rows, run, as_block(data[rows], size))
             continue
         if late.total >= size or first >= len(data):
             rows, run = late.take(size)
         else:
             rows, run = np.arange(first, min(first + size, len(data))), fresh
             first += size
-        last = first >= len(data) and not late.total  # none to go on with
-        run, still = _settle(method, ready, as_block(data[rows], size), run, len(rows), close, 0.0 if last else _LEAVE)
+        block, last = as_block(data[rows], size), first >= len(data) and not late.total  # if none are to come, none are left
+        run, still = _settle(method, ready, block, run, len(rows), close, 0.0 if last else leave)
         moving, young = np.asarray(still)[: len(rows)], np.asarray(run.age)[: len(rows), 0] < method.ITERATIONS
         settled[rows] = ~moving
-        late.add(rows, run, moving & young)
-        done.add(rows, run, ~(moving & young))
+        if (moving & young).any():
+            late.add(rows, run, moving & young)
+            done.add(rows, run, ~(moving & young))
+        else:
+            publish(rows, run, block)
     return Found(Codes(**dict.fromkeys(Codes._fields) | found), settled)
 
 

@@ -25,8 +25,8 @@ SETTLED = {"float64": 1e-3, "float32": 3e-2}
 PRECISION = None
 # Precisions of sites, in units of the slab's.
 _WIDEST_SITE, _NARROWEST_SITE = 1e-3, {64: 1e9, 32: 1e7}
-# Numbers in the largest array of a block of samples: what the caches of a core hold.
-_BLOCK = 500_000
+# Numbers in the largest array of a block of samples: what the caches of a core hold, and what keeps a GPU busy.
+_BLOCK, _GPU_BLOCK = 500_000, 1 << 24
 
 
 class Basis(NamedTuple):
@@ -72,7 +72,8 @@ def ready(model: CodingModel) -> Basis:
 
 def size_of_block(atoms: int, features: int) -> int:
     """How many samples are worked on together."""
-    return max(1, _BLOCK // max(atoms, features))
+    numbers = _BLOCK if jax.default_backend() == "cpu" else _GPU_BLOCK
+    return max(1, numbers // max(atoms, features))
 
 
 def size_of_codes(at: Basis) -> jax.Array:
