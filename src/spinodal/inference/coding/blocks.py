@@ -21,7 +21,7 @@ from .model import Codes, CodingModel, Progress, Slab, least_noise
 # Blocks have a power of four of samples, at least this many and at most that many: few sizes, so that little is compiled.
 _SMALLEST, _LARGEST = 64, 65_536
 # A block is left when all but this share of its samples have settled. On a GPU none are left: gathering them takes longer than iterations.
-_LEAVE = 0.5
+_LEAVE = 0.65
 
 
 class Block(NamedTuple):
@@ -112,8 +112,8 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
     They have settled when they change by less than `close` standard deviations of the slab; the method knows a number by itself.
     If fields of the codes are named, only these are found; the others are None.
 
-    A block is left when many of its samples have settled. Those wait to be published, the others to go on, each until there are enough for
-    a block: so hardly any work is done on samples that need it no more, and no more than some blocks are kept.
+    A block is left when many of its samples have settled. The others wait until there are enough for a block, and so do settled ones unless
+    all that is wanted is at hand. So hardly any work is done on samples that need it no more, and no more than some blocks are kept.
     """
     atoms, features = model.components.shape
     data = np.asarray(data, dtype=method.PRECISION or data.dtype)
@@ -126,10 +126,10 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
     settled = np.zeros(len(data), bool)
     leave = _LEAVE if jax.default_backend() == "cpu" else 0.0
 
-    def publish(rows: np.ndarray, run: Progress, block: Block) -> None:
+    def publish(rows: np.ndarray, run: Progress, block: Block, which: np.ndarray | slice = slice(None)) -> None:
         codes = jax.device_get(_published(method, ready, block, run, fields))
         for whole, part in zip(found.values(), codes, strict=True):
-            whole[rows] = part[: len(rows), : whole.shape[1]] if whole.ndim == 2 else part[: len(rows)]
+            whole[rows[which]] = part[: len(rows)][which, : whole.shape[1]] if whole.ndim == 2 else part[: len(rows)][which]
 
     late, done, first, fresh = _Waiting([], []), _Waiting([], []), 0, start(method, ready, size)
     while first < len(data) or late.total or done.total:
@@ -146,11 +146,12 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
         run, still = _settle(method, ready, block, run, len(rows), close, 0.0 if last else leave)
         moving, young = np.asarray(still)[: len(rows)], np.asarray(run.age)[: len(rows), 0] < method.ITERATIONS
         settled[rows] = ~moving
-        if (moving & young).any():
-            late.add(rows, run, moving & young)
-            done.add(rows, run, ~(moving & young))
+        on = moving & young
+        late.add(rows, run, on)
+        if not on.any() or set(fields) <= set(method.AT_HAND):
+            publish(rows, run, block, ~on)
         else:
-            publish(rows, run, block)
+            done.add(rows, run, ~on)
     return Found(Codes(**dict.fromkeys(Codes._fields) | found), settled)
 
 
@@ -183,6 +184,6 @@ def _settle(
 
 @partial(jax.jit, static_argnames=("method", "fields"))
 def _published(method: ModuleType, model: Any, block: Block, run: Progress, fields: tuple[str, ...]) -> tuple[jax.Array, ...]:
-    """What is known of the codes, as far as it is wanted."""
+    """What is known of the codes, as far as it is wanted: means alone take no iteration more."""
     codes = method.published(model, block.y, block.seen, run)
     return tuple(getattr(codes, name) for name in fields)

@@ -27,6 +27,8 @@ SETTLED = {"float64": 1e-5}
 # Precisions of sites, in units of the slab's: wider ones hardly tell less but let rounding errors grow (half of the samples of a hard case
 # then never settle), one as narrow as that leaves nothing open.
 _WIDEST_SITE, _NARROWEST_SITE = 0.3, 1e12
+# Fields of the codes that a run has at hand.
+AT_HAND = ()
 # Double precision whatever the data's: where the data say almost all of a code, variances are small differences of large numbers.
 PRECISION = "float64"
 # Numbers in the largest array of a block of samples, and in the products of components that are worth keeping.
