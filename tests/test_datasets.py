@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,23 @@ def test_they_are_those_of_scikit_learn() -> None:
         if name == "wine":
             assert ours.features == tuple(theirs.feature_names)
     np.testing.assert_array_equal(sp.datasets.photograph("flower").values, original.load_sample_image("flower.jpg"))
+
+
+def test_licences_are_those_that_the_packages_state() -> None:
+    sklearn = pytest.importorskip("sklearn")
+    pictures = (Path(sklearn.__file__).parent / "datasets" / "images" / "README.txt").read_text().split("Image: ")[1:]
+    for text, name in zip(pictures, ("china", "flower"), strict=True):
+        found = sp.datasets.photograph(name)
+        assert text.startswith(name)
+        assert "creativecommons.org/licenses/by/2.0/" in text
+        assert found.licence == "CC BY 2.0"
+        assert f"flickr.com/photos/{found.source.split(',')[0]}/" in text
+
+
+def test_the_licence_of_indian_pines_is_what_tensorly_states() -> None:
+    loader = pytest.importorskip("tensorly.datasets")
+    assert "creativecommons.org/licenses/by/3.0" in loader.load_indian_pines().LICENCE
+    assert sp.datasets.indian_pines().licence == "CC BY 3.0"
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,8 @@ def load(rows: list[Row]) -> str:
 
 def scale(rows: list[Row]) -> str:
     """Seconds, memory and what is left of the noise, for every case."""
-    names = {"wall": "s", "cpu": "CPU s", "peak_mb": "peak, MB", "patch_psnr": "PSNR of patches, dB", "status": "status"}
+    names = {"wall": "s", "cpu": "CPU s", "over_omp": "CPU s over those of OMP", "peak_mb": "peak, MB", "patch_psnr": "PSNR of patches, dB"}
+    names |= {"status": "status"}
     words = {
         "fit": "fit",
         "transform": "codes",

@@ -3,6 +3,10 @@
 Each function returns a `Dataset`: the values, names of features and samples where there are any, where the data come from and under which
 licence. A package that is missing is named, with what to install.
 
+The packages themselves state the licences of the photographs and of Indian Pines; that of the fermentation is chemotools' own.
+scikit-learn states none for digits and wines: CC BY 4.0 is what the UCI repository gives its data. matplotlib states none for the portrait,
+which it took for being in the public domain (its pull request 1599).
+
 Examples:
     >>> import spinodal as sp
     >>> hopper = sp.datasets.portrait()

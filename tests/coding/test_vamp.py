@@ -74,3 +74,18 @@ def test_samples_settle_also_where_atoms_are_many() -> None:
     error, least = (np.mean(((infer_codes(model._replace(fast=fast), y).mean - x) @ G) ** 2) for fast in (True, False))
     assert least < 0.4 * 0.03**2
     assert error < 1.3 * least
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_codes_do_not_depend_on_the_samples_beside_them(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Easy and hard samples in many small blocks, which are left and filled again, and one by one: the same codes, also means alone."""
+    model, _, y = drawn(6, 12, 200, 0.1)
+    model = model._replace(fast=fast)
+    whole = infer_codes(model, y)
+    monkeypatch.setattr(blocks, "_SMALLEST", 16)
+    monkeypatch.setattr(blocks, "_LARGEST", 16)
+    parts = infer_codes(model, y)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(infer_codes(model, y, ("mean",)).mean, whole.mean, rtol=1e-6, atol=1e-9)
+    assert infer_codes(model, y, ("mean",)).evidence is None
