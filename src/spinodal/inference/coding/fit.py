@@ -12,7 +12,7 @@ from .model import CodingModel, Slab
 from .rounds import refine
 from .scales import Scales, Usage, as_learned, most_probable, of_unit_norm
 from .sources import drawn
-from .starts import FIRST_DENSITY, Given, Nominal, Options, Start, Task, best_start, by_samples, task_of, trace_of
+from .starts import FIRST_DENSITY, MANY_NOISES, Given, Nominal, Options, Start, Task, best_start, by_samples, task_of, trace_of
 from .stream import BATCH, Stream, absorbed, finished, learn_stream
 
 # More codes than this are not kept: their samples come in minibatches.
@@ -95,7 +95,9 @@ def fit_minibatches(source: Any, given: Given, options: Options, before: Learned
     batches = -(-source.shape[0] // BATCH)
     most = max(_BATCHES * options.refine_iter, batches)
     learn = Learn(given.learn, None, None)
-    stream, settled = learn_stream(draw, draw(random, _JUDGES), start.stream.model, start.task.prior, learn, most, options.seed)
+    free = before is None and "noise_variance" in given.learn
+    firsts = [by_samples(start.task, options.seed, noise).model for noise in MANY_NOISES] if free else [start.stream.model]
+    stream, settled = learn_stream(draw, draw(random, _JUDGES), firsts, start.task.prior, learn, most, options.seed)
     return fitted_so_far(Ongoing(start.task, stream), source.dtype, "converged" if settled else "max_iterations")
 
 

@@ -30,8 +30,10 @@ from .scales import ComponentPrior
 FIRST_DENSITY = 0.1
 _FIRST_NOISE = 0.1
 # The same for many samples, which are mostly real data: codes sparser than that, at most so many a sample, and much noise. From little
-# noise and many codes the rounds end where the codes explain the noise.
+# noise the rounds may end where the codes explain the noise, from much where they explain little of data that have hardly any: samples
+# that judge choose (`MANY_NOISES`).
 _FIRST_CODES, _MUCH_NOISE = 5.0, 0.5
+MANY_NOISES = (_MUCH_NOISE, _FIRST_NOISE)
 # Message passing is tried on data with at most so many entries times components, if nothing is said of it, beside so many rounds from
 # samples. First some short runs, of so many iterations: if they diverge, and the evidence of an entry is lower than after the rounds by so
 # many nats, that is all. (It is by .15 to 1 on digits, spectra and patches of pictures; no run diverges on data drawn from the model.)
@@ -234,8 +236,11 @@ def _by_message_passing(task: Task, seed: int, search: Search = _SEARCH) -> Star
     return max(start, Start(found, samples, _judged(samples, task.data)), key=lambda start: start.evidence)
 
 
-def by_samples(task: Task, seed: int) -> Start:
-    """The nominal components or, without any, samples of the prior's norm, large ones more often; parameters where learning starts."""
+def by_samples(task: Task, seed: int, noise: float | None = None) -> Start:
+    """The nominal components or, without any, samples of the prior's norm, large ones more often; parameters where learning starts.
+
+    `noise` is the noise's share of the power there, if it is learned.
+    """
     mean = task.prior.mean
     if task.nominal is None:
         count = len(mean)
@@ -243,7 +248,7 @@ def by_samples(task: Task, seed: int) -> Start:
         chosen = _large_samples(filled, task.weight, count, np.random.default_rng(seed))
         size = np.sqrt(np.mean(np.square(chosen), axis=1, keepdims=True))
         mean = task.unit.components * chosen / np.where(size > 0, size, 1)
-    inside = _first_model(task)
+    inside = _first_model(task, noise)
     X: Any = inside.prior.X
     model = _outside(task, mean, _FIRST_DOUBT * task.prior.variance, Slab(X.rho, X.mean, X.variance), inside.noise_variance)
     return Start(None, model, np.nan)  # not judged yet
@@ -279,11 +284,12 @@ def _entries(task: Task) -> float:
     return float(np.mean(np.sum(~np.isnan(task.data[:_JUDGED]), axis=1)))
 
 
-def _first_model(task: Task) -> Model:
-    """The model inside, from given parameters where there are any."""
+def _first_model(task: Task, share: float | None = None) -> Model:
+    """The model inside, from given parameters where there are any, and else with this share of noise."""
     given, unit = task.given, task.unit
+    share = share or (_MUCH_NOISE if task.many else _FIRST_NOISE)
     few = min(FIRST_DENSITY, _FIRST_CODES / task.options.n_components)
-    noise = (_MUCH_NOISE if task.many else _FIRST_NOISE) if given.noise_variance is None else given.noise_variance / unit.data**2
+    noise = share if given.noise_variance is None else given.noise_variance / unit.data**2
     density = (few if task.many else FIRST_DENSITY) if given.density is None else given.density
     mean = 0.0 if given.slab_mean is None else given.slab_mean / unit.codes
     # The power of the data that is not noise is the codes'.

@@ -6,7 +6,7 @@ model and its sums (`Stream`), so a fit can go on with more samples at any time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -80,7 +80,7 @@ def absorbed(stream: Stream, data: np.ndarray, prior: ComponentPrior, learn: Lea
 def learn_stream(
     draw: Callable[[np.random.Generator], np.ndarray],
     judge: np.ndarray,
-    first: CodingModel,
+    firsts: Sequence[CodingModel],
     prior: ComponentPrior,
     learn: Learn,
     most: int,
@@ -88,19 +88,25 @@ def learn_stream(
 ) -> tuple[Stream, bool]:
     """The best stream of up to `most` minibatches that `draw` returns, and whether it had settled.
 
-    Every few minibatches the samples of `judge`, always the same, say by their evidence whether the model got better.
-    They are judged by expectation propagation, whatever the model is learned by. When it got no better twice, that is the end.
+    Of several first models the one goes on that is best after the first few minibatches. Every few of them the samples of `judge`, always
+    the same, say by their evidence whether the model got better. They are judged by expectation propagation, whatever the model is learned
+    by. When it got no better twice, that is the end.
     """
     random = np.random.default_rng(seed)
-    stream = best = Stream(first)
-    least, highest, waited = _JUDGED_WELL * np.count_nonzero(~np.isnan(judge)) / len(judge), -np.inf, 0
+    least = _JUDGED_WELL * np.count_nonzero(~np.isnan(judge)) / len(judge)
+
+    def after_some(stream: Stream) -> tuple[Stream, float]:
+        for _ in range(min(_CHECK, most - stream.steps)):
+            stream = absorbed(stream, draw(random), prior, learn)
+        return stream, judged(stream.model, judge)
+
+    stream, highest = max((after_some(Stream(first)) for first in firsts), key=lambda each: each[1])
+    best, waited = stream, 0
     while stream.steps < most and waited < _PATIENCE:
-        stream = absorbed(stream, draw(random), prior, learn)
-        if stream.steps % _CHECK == 0 or stream.steps == most:
-            value = judged(stream.model, judge)
-            waited = 0 if value > highest + least else waited + 1
-            if value > highest:
-                best, highest = stream, value
+        stream, value = after_some(stream)
+        waited = 0 if value > highest + least else waited + 1
+        if value > highest:
+            best, highest = stream, value
     return best._replace(judged=highest), waited >= _PATIENCE
 
 
