@@ -77,6 +77,8 @@ TUTORIALS = "docs/tutorials/"
 ARCHITECTURE = "docs/architecture.md"
 # Pages whose blocks are run by `make test`; those of the others take longer, and are run by `make claims`.
 QUICK = ("README.md", *(f"docs/{name}.md" for name in ("concepts", "files", "gpu", "index", "priors", "solvers", "your-data")))
+# Pages with data of a package that `.[dev]` installs and nothing else needs.
+WITH_DATA = {"docs/unmixing.md": "tensorly"}
 # A block that waits for its reader, by a line of it: it has a test of its own.
 SLURM = "from dask_jobqueue import SLURMCluster"
 # Commands of which only the words and options are checked by `make test`, and why. Tests of their own (claims) run the first three, those
@@ -193,6 +195,8 @@ def test_what_is_not_run_is_there() -> None:
 @pytest.mark.claims
 def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Each block by itself, as pasted."""
+    if page in WITH_DATA:
+        pytest.importorskip(WITH_DATA[page])
     monkeypatch.chdir(tmp_path)
     for block in PYTHON[page]:
         if SLURM not in block.text:
