@@ -36,8 +36,8 @@ _FIRST_CODES, _MUCH_NOISE = 5.0, 0.5
 MANY_NOISES = (_MUCH_NOISE, _FIRST_NOISE)
 # Message passing is tried on data with at most so many entries times components, if nothing is said of it, beside so many rounds from
 # samples. First some short runs, of so many iterations: if they diverge, as on digits, spectra and patches of pictures, that is all, and
-# the better goes on into the rounds. (No run diverges on data drawn from the model.) Then a search of so many iterations, which goes on if it
-# has done better than the rounds.
+# the better goes on into the rounds. (No run diverges on data drawn from the model.) Then a search of so many iterations, which goes on if
+# it has done better than the rounds.
 _SMALL, _TRIED_ROUNDS, _FIRST_RUNS, _FIRST_TRIED, _TRIED = 3e7, 8, 2, 100, 300
 # Iterations of message passing where it pays.
 _LONG = 2000
