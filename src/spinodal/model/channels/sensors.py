@@ -29,6 +29,9 @@ _STEPS = 4
 # many do that the posterior is normal.
 _FEW, _MANY = (7.5, *np.polynomial.legendre.leggauss(32)), (5.5, *np.polynomial.legendre.leggauss(16))
 _MANY_SIGNALS = 32
+# While an extra variance above this share of the level softens what is said of z, the number of faulty sensors is at most so many standard
+# deviations above the one to expect. That takes so many halvings of the odds; this many units of them make any row sound.
+_COLD, _SIGMAS, _HALVINGS, _FAR_OFF = 0.01, 2.0, 40, 50.0
 # Quadrature over the law of the gains, for the theory.
 _LAW_NODES, _LAW_WEIGHTS = np.polynomial.legendre.leggauss(64)
 
@@ -202,8 +205,11 @@ class Sensors(Channel):
     def output(self, y: Any, w: Any, V: Any) -> Output:
         return self.output_where(y, w, V, None)
 
-    def output_where(self, y: Any, w: Any, V: Any, mask: Any) -> Output:
+    def output_where(self, y: Any, w: Any, V: Any, mask: Any, heat: Any = 0.0) -> Output:
         """g and precision from the entries that were observed, where the mask is 1; zero in the others.
+
+        `heat` is variance that softens what y says of z, on top of V. It does not soften what a row says of its sensor: many entries would
+        together take it for evidence, and call all sensors faulty or weak at once.
 
         Examples:
             >>> import numpy as np
@@ -215,13 +221,13 @@ class Sensors(Channel):
         y, w = _whole(y, w)
         d, heights, dead = self._mixture(y, w, V, mask)
         total = jax.nn.logsumexp(heights, axis=0)
-        works = 1.0 if dead is None else jax.nn.sigmoid(total - dead)
+        works = 1.0 if dead is None else jax.nn.sigmoid(total - dead + self._grace(dead - total, V, heat))
         share = jnp.exp(heights - total) * works
 
         def add(sums: Any, node: Any) -> tuple[Any, None]:
             d, share = node
-            row = self._at_gain(d, y, w, V, mask)
-            weight = d / (d**2 * V + self._noise(d))
+            row = self._at_gain(d, y, w, V + heat, mask)
+            weight = d / (d**2 * (V + heat) + self._noise(d))
             g = weight * (y - d * w - row.offset)
             precision = d * weight - weight**2 * row.offset_variance
             return tuple(old + share * new for old, new in zip(sums, (g, g**2, precision), strict=True)), None
@@ -230,6 +236,27 @@ class Sensors(Channel):
         (g, g2, precision), _ = jax.lax.scan(add, (nothing, nothing, nothing), (d, share))
         precision = precision - (g2 - g**2)
         return Output(g, precision) if mask is None else Output(g * mask, precision * mask)
+
+    def _grace(self, odds: Any, V: Any, heat: Any) -> Any:
+        """What is taken off every row's log odds of being faulty such that, while the heat matters, no more are than one expects.
+
+        As long as F and X are guesses the fit is bad in all rows, and each row by itself would say that it is faulty. The prior knows that
+        they are not all.
+        """
+        rows = odds.shape[-2]
+        most = rows * self.faulty + _SIGMAS * jnp.sqrt(rows * self.faulty * (1 - self.faulty))
+
+        def halve(_: int, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+            low, high = ends
+            middle = (low + high) / 2
+            many = jnp.sum(jax.nn.sigmoid(odds - middle), axis=-2, keepdims=True) > most
+            return jnp.where(many, middle, low), jnp.where(many, high, middle)
+
+        nothing = jnp.zeros_like(odds[..., :1, :])
+        few = jnp.maximum(jnp.max(odds, axis=-2, keepdims=True), 0.0) + _FAR_OFF
+        _, grace = jax.lax.fori_loop(0, _HALVINGS, halve, (nothing, few))
+        crowded = jnp.sum(jax.nn.sigmoid(odds), axis=-2, keepdims=True) > most
+        return jnp.where(crowded & (heat > _COLD * (self.variance + jnp.mean(V))), grace, 0.0)
 
     def readings(self, y: Any, w: Any, V: Any, mask: Any = None) -> Readings:
         """What every sensor is like, given means w and variances V of its z that do not know its y yet.
