@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import spinodal as sp
+from spinodal.evaluation.scoring import align
 
 LONG = True  # runs only when named
 NOISE, FIRST_SEED, WITHIN = 1e-3, 700, 1.5
@@ -57,9 +58,10 @@ def errors(solution: sp.Solution, truth: Any, channel: sp.Channel, known: bool) 
         X = X * np.sum(Z * true, axis=0) / np.maximum(np.sum(Z**2, axis=0), 1e-30)
     if isinstance(channel, sp.Sensors) and known:
         X = X * np.sum(X * truth.X) / np.sum(X**2)  # of all gains a common factor is free
-        if channel.gains is not None:
-            # The size of a row of F and the gain of its sensor can't be told apart.
-            F = F * (np.sum(F * truth.F, axis=1) / np.sum(F**2, axis=1))[:, None]
+    if isinstance(channel, sp.Sensors) and channel.gains is not None:
+        # The size of a row of F and the gain of its sensor can't be told apart.
+        F, X = (F, X) if known else align(sp.Pair(F, X), truth)
+        F = F * (np.sum(F * truth.F, axis=1) / np.maximum(np.sum(F**2, axis=1), 1e-30))[:, None]
     found = sp.score(sp.Pair(F, X), truth)
     error = found.mse_scaled if known else found.mse_aligned
     if isinstance(channel, sp.Sensors) and channel.faulty is not None:

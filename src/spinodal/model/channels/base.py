@@ -210,6 +210,17 @@ class Channel(Parametric):
         """
         return {}
 
+    def slopes_of_size(self, y: Any, power: Any, mask: Any) -> tuple[Any, Any] | None:
+        """Where the size of each row of z is not seen in y, since a gain makes up for it: the slope of the log density of the logarithm of
+        each row's gain, and how much it bends, at a given power of z in each row (columns). None where y shows the size.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).slopes_of_size(2.0, 1.0, None) is None
+            True
+        """
+        return None
+
     def beside_atoms(self) -> Self:
         """The channel for arrays that have an axis for the atoms between rows and signals.
 

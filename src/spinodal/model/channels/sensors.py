@@ -132,10 +132,7 @@ class Sensors(Channel):
         """The most likely log gain of every row, about, and the standard deviation around it: Fisher scoring."""
         low, high = law.ends()
         seen = jnp.ones_like(y) if mask is None else mask
-        mean = _sum(seen * y) / jnp.maximum(_sum(seen), 1) if self.offset_variance is not None else 0.0
-        left = _sum(seen * ((y - mean) ** 2 - (0.0 if self.noise_first else self.variance)))
-        expected = _sum(seen * (w**2 + V + (self.variance if self.noise_first else 0.0)))
-        t = jnp.log(jnp.maximum(left / expected, jnp.exp(2 * low))) / 2
+        t = self._by_power(law, y, seen, _sum(seen * (w**2 + V)) / jnp.maximum(_sum(seen), 1))
 
         def look(t: Any) -> tuple[Any, Any]:
             """Slope of the logarithm of the posterior, averaged over the offset, and the information."""
@@ -153,8 +150,22 @@ class Sensors(Channel):
             slope, information = look(t)
             return jnp.clip(t + jnp.clip(slope / information, -1, 1), low, high)
 
-        t = jax.lax.fori_loop(0, _STEPS, step, jnp.clip(t, low, high))
+        t = jax.lax.fori_loop(0, _STEPS, step, t)
         return t, 1 / jnp.sqrt(look(t)[1])
+
+    def _by_power(self, law: GainLaw, y: Any, seen: Any, power: Any) -> Any:
+        """The log gain of every row, from the power of its y and that of its z."""
+        low, high = law.ends()
+        count = jnp.maximum(_sum(seen), 1)
+        mean = _sum(seen * y) / count if self.offset_variance is not None else 0.0
+        left = _sum(seen * (y - mean) ** 2) / count - (0.0 if self.noise_first else self.variance)
+        expected = power + (self.variance if self.noise_first else 0.0)
+        return jnp.clip(jnp.log(jnp.maximum(left / expected, jnp.exp(2 * low))) / 2, low, high)
+
+    def slopes_of_size(self, y: Any, power: Any, mask: Any) -> tuple[Any, Any] | None:
+        if self.gains is None:
+            return None
+        return self.gains.slopes(self._by_power(self.gains, y, jnp.ones_like(y) if mask is None else mask, power))
 
     def _nodes(self, law: GainLaw, y: Any, w: Any, V: Any, mask: Any) -> tuple[Any, Any]:
         """Gains (nodes, rows, 1) and the logarithms of their weights, with the law of the gains in them."""
@@ -208,8 +219,8 @@ class Sensors(Channel):
     def output_where(self, y: Any, w: Any, V: Any, mask: Any, heat: Any = 0.0) -> Output:
         """g and precision from the entries that were observed, where the mask is 1; zero in the others.
 
-        `heat` is variance that softens what y says of z, on top of V. It does not soften what a row says of its sensor: many entries would
-        together take it for evidence, and call all sensors faulty or weak at once.
+        `heat` is variance on top of V that softens what y says of z. What a row says of its health goes by V alone: many entries would
+        together take the heat for evidence that they are none.
 
         Examples:
             >>> import numpy as np
@@ -219,10 +230,11 @@ class Sensors(Channel):
             0.67 0.00
         """
         y, w = _whole(y, w)
-        d, heights, dead = self._mixture(y, w, V, mask)
-        total = jax.nn.logsumexp(heights, axis=0)
-        works = 1.0 if dead is None else jax.nn.sigmoid(total - dead + self._grace(dead - total, V, heat))
-        share = jnp.exp(heights - total) * works
+        d, heights, dead = self._mixture(y, w, V + heat, mask)
+        share = jax.nn.softmax(heights, axis=0)
+        if dead is not None:
+            odds = dead - jax.nn.logsumexp(self._mixture(y, w, V, mask)[1], axis=0)
+            share = share * jax.nn.sigmoid(self._grace(odds, V, heat) - odds)
 
         def add(sums: Any, node: Any) -> tuple[Any, None]:
             d, share = node
@@ -243,19 +255,19 @@ class Sensors(Channel):
         As long as F and X are guesses the fit is bad in all rows, and each row by itself would say that it is faulty. The prior knows that
         they are not all.
         """
-        rows = odds.shape[-2]
+        rows = odds.shape[0]
         most = rows * self.faulty + _SIGMAS * jnp.sqrt(rows * self.faulty * (1 - self.faulty))
 
         def halve(_: int, ends: tuple[Any, Any]) -> tuple[Any, Any]:
             low, high = ends
             middle = (low + high) / 2
-            many = jnp.sum(jax.nn.sigmoid(odds - middle), axis=-2, keepdims=True) > most
+            many = jnp.sum(jax.nn.sigmoid(odds - middle), axis=0, keepdims=True) > most
             return jnp.where(many, middle, low), jnp.where(many, high, middle)
 
-        nothing = jnp.zeros_like(odds[..., :1, :])
-        few = jnp.maximum(jnp.max(odds, axis=-2, keepdims=True), 0.0) + _FAR_OFF
+        nothing = jnp.zeros_like(odds[:1])
+        few = jnp.maximum(jnp.max(odds, axis=0, keepdims=True), 0.0) + _FAR_OFF
         _, grace = jax.lax.fori_loop(0, _HALVINGS, halve, (nothing, few))
-        crowded = jnp.sum(jax.nn.sigmoid(odds), axis=-2, keepdims=True) > most
+        crowded = jnp.sum(jax.nn.sigmoid(odds), axis=0, keepdims=True) > most
         return jnp.where(crowded & (heat > _COLD * (self.variance + jnp.mean(V))), grace, 0.0)
 
     def readings(self, y: Any, w: Any, V: Any, mask: Any = None) -> Readings:
