@@ -320,6 +320,18 @@ class Channel(Parametric):
         """
         return self
 
+    def rows_apart(self) -> Channel:
+        """The channel as state evolution follows it: with the rows of Y one by one, where the law of what they have of their own is known.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).rows_apart()
+            GaussianNoise(variance=0.1)
+            >>> sp.SensorGains(0.1, spread=0.3).rows_apart().variance.shape  # noise over the square of the gain, of 64 likely sensors
+            (64, 1)
+        """
+        return self
+
     def averages_at(self, V: Any, power: Any, table: Any) -> ChannelAverages:
         """The averages at one V: pure JAX, scalar in and out.
 

@@ -21,6 +21,7 @@ from ...errors import InputError, check, check_nonnegative, check_positive
 from ..priors import Moments
 from .base import Channel, Output
 from .gains import GainLaw, LogNormalGains
+from .gaussian import GaussianNoise
 from .outcomes import Outcomes
 
 # Steps to the peak of the posterior of log d.
@@ -34,6 +35,8 @@ _MANY_SIGNALS = 32
 _COLD, _SIGMAS, _HALVINGS, _FAR_OFF = 0.01, 2.0, 40, 50.0
 # Quadrature over the law of the gains, for the theory.
 _LAW_NODES, _LAW_WEIGHTS = np.polynomial.legendre.leggauss(64)
+# Sensors that stand for all where rows are followed one by one.
+_TYPICAL = 64
 
 
 class Readings(NamedTuple):
@@ -332,6 +335,12 @@ class Sensors(Channel):
         weight = _LAW_WEIGHTS * (high - low) / 2 * jnp.exp(self.gains.log_density(t))
         return jnp.exp(t), weight / jnp.sum(weight)
 
+    def rows_apart(self) -> Channel:
+        # y/d = z + noise/d: a weak sensor's row of F is learned worse, which one mean precision does not know.
+        if self.gains is None or self.faulty is not None or self.noise_first or float(self.variance) == 0:
+            return self
+        return GaussianNoise(float(self.variance) / self.gains.likely(_TYPICAL)[:, None] ** 2)
+
     def outcomes(self, power: float) -> Outcomes:
         return Outcomes(np.zeros(0), None, np.zeros(0))  # nobody asks: the averages are known
 
@@ -389,6 +398,5 @@ def _sum(values: Any) -> Any:
     return jnp.sum(values, axis=-1, keepdims=True)
 
 
-def _whole(y: Any, w: Any) -> tuple[Any, Any]:
-    shape = jnp.broadcast_shapes(jnp.shape(y), jnp.shape(w))
-    return jnp.broadcast_to(y, shape), jnp.broadcast_to(w, shape)
+def _whole(y: Any, w: Any) -> Any:
+    return jnp.broadcast_arrays(y, w)
