@@ -47,13 +47,14 @@ def gauge_step(task: Task, state: State, power: Any, now: Any) -> State:
 def row_step(task: Task, state: State, power: Any, now: Any) -> State:
     """Move the size of each row of F towards its posterior mode, if `now`, where the channel does not show it. `power` as above, before
     its atoms were scaled."""
-    F = state.F
+    if not task.channel.by_rows or task.centre.F is not None:
+        return state
+    F, r = state.F, task.start.variance
     N, P = task.sizes[1:]
-    r = task.start.variance
     square = F.mean**2 + F.variance
     expected = square @ (power / state.scale**2)[:, None] / (N * P)  # the power of z in each row; rows of X hardly know of each other
     slopes = task.channel.slopes_of_size(task.Y, expected, task.mask)
-    if slopes is None or task.centre.F is not None:
+    if slopes is None:
         return state
     own = jnp.sum(square / r, axis=1, keepdims=True)
     hint = jnp.sum(F.mean * task.start.mean / r, axis=1, keepdims=True)
