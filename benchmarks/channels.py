@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import spinodal as sp
+from spinodal.evaluation.scoring import align
 
 LONG = True  # runs only when named
 NOISE, FIRST_SEED, WITHIN = 1e-3, 700, 1.5
@@ -55,11 +56,12 @@ def errors(solution: sp.Solution, truth: Any, channel: sp.Channel, known: bool) 
         # The size of a signal does not show in signs: one factor for each, from F X, which knows no order of the atoms.
         Z, true = F @ X, truth.F @ truth.X
         X = X * np.sum(Z * true, axis=0) / np.maximum(np.sum(Z**2, axis=0), 1e-30)
-    if isinstance(channel, sp.Sensors) and known:
-        X = X * np.sum(X * truth.X) / np.sum(X**2)  # of all gains a common factor is free
+    if isinstance(channel, sp.Sensors) and (known or channel.gains is not None):
+        F, X = (F, X) if known else align(sp.Pair(F, X), truth)
+        X = X * np.sum(X * truth.X) / np.maximum(np.sum(X**2), 1e-30)  # of all gains a common factor is free
         if channel.gains is not None:
             # The size of a row of F and the gain of its sensor can't be told apart.
-            F = F * (np.sum(F * truth.F, axis=1) / np.sum(F**2, axis=1))[:, None]
+            F = F * (np.sum(F * truth.F, axis=1) / np.maximum(np.sum(F**2, axis=1), 1e-30))[:, None]
     found = sp.score(sp.Pair(F, X), truth)
     error = found.mse_scaled if known else found.mse_aligned
     if isinstance(channel, sp.Sensors) and channel.faulty is not None:
@@ -67,6 +69,14 @@ def errors(solution: sp.Solution, truth: Any, channel: sp.Channel, known: bool) 
         rows = sp.score(sp.Pair(F[works], X), sp.Pair(truth.F[works], truth.X))
         error = error._replace(F=(rows.mse_scaled if known else rows.mse_aligned).F)
     return float(error.F), float(error.X)
+
+
+def prediction(problem: sp.Problem) -> sp.Pair[float]:
+    """Errors of F and X at the fixed point that state evolution reaches; with gains, those of each row of F, averaged."""
+    if problem.channel.rows_apart() is problem.channel:
+        return sp.amp_mse(problem).mse
+    course = sp.state_evolution(problem).mse
+    return sp.Pair(float(course.F[-1]), float(course.X[-1]))
 
 
 def measure(n: int, seeds: int, names: Sequence[str], kinds: Sequence[str]) -> None:
@@ -88,7 +98,7 @@ def measure(n: int, seeds: int, names: Sequence[str], kinds: Sequence[str]) -> N
                     continue
                 begun = time.perf_counter()
                 problem = sp.Problem.sparse(alpha=place[0], pi=place[1], rho=0.1, eta=eta).replace(channel=case.channel)
-                predicted = sp.amp_mse(problem).mse
+                predicted = prediction(problem)
                 drawn = [sp.sample(problem, n, seed=seed) for seed in range(FIRST_SEED, FIRST_SEED + seeds)]
                 given = [np.stack([getattr(each.observed, field) for each in drawn]) for field in ("Y", "F_prime")[: 2 - np.isinf(eta)]]
                 observed = sp.Observed(*given, *(None,) * (3 - len(given)))

@@ -161,3 +161,51 @@ def test_a_hazard_is_that_of_log_ndtr_everywhere() -> None:
     single = np.asarray(hazard(np.linspace(-30, 8, 501).astype(np.float32)))
     expected = np.interp(np.linspace(-30, 8, 501), t[:2001], expected[:2001])
     np.testing.assert_allclose(single, expected, rtol=2e-3, atol=1e-6)
+
+
+def test_mills_ratio_is_that_of_scipy_from_zero_to_infinity() -> None:
+    from scipy.special import erfcx
+
+    from spinodal.model.channels.cells import mills
+
+    t = np.concatenate([np.linspace(0, 30, 1001), np.geomspace(30, 1e10, 101)])
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(np.asarray(mills(t)), np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2)), rtol=5e-15)
+        np.testing.assert_array_equal(np.asarray(mills(-t)), np.asarray(mills(t)))
+
+
+@pytest.mark.parametrize("w", [0.0, 0.3, -4.0, 30.0, -300.0])
+def test_cells_that_cover_the_line_tell_nothing_together(w: float) -> None:
+    from spinodal.model.channels.cells import cell_output, log_between
+
+    edges = np.array([-np.inf, -1.0, -0.9, 0.0, 0.7, np.inf])
+    with jax.enable_x64(True):
+        low, high, level = edges[:-1], edges[1:], 0.25
+        g, precision = (np.asarray(value) for value in cell_output(low, high, w, level))
+        probability = np.exp(np.asarray(log_between((low - w) / 0.5, (high - w) / 0.5)))
+    # The mean slope vanishes, and its mean square is the mean precision.
+    assert np.sum(probability) == pytest.approx(1, abs=1e-12)
+    assert np.sum(probability * g) == pytest.approx(0, abs=1e-9)
+    assert np.sum(probability * precision) == pytest.approx(np.sum(probability * g**2), rel=1e-8, abs=1e-12)
+    assert np.all(np.isfinite(g))
+    assert np.all((precision >= 0) & (precision <= 1 / level))
+
+
+def test_a_cell_without_end_is_a_tail() -> None:
+    from spinodal.model.channels.cells import cell_output, tail_output
+
+    w = np.concatenate([np.linspace(-8, 8, 101), [-1e3, 1e3]])
+    with jax.enable_x64(True):
+        for sign, low, high in ((1.0, 0.2, np.inf), (-1.0, -np.inf, 0.2)):
+            cell, tail = cell_output(low, high, w, 0.3), tail_output(sign, 0.2, w, 0.3)
+            np.testing.assert_allclose(np.asarray(cell.g), np.asarray(tail.g), rtol=1e-12, atol=1e-300)
+            np.testing.assert_allclose(np.asarray(cell.precision), np.asarray(tail.precision), rtol=1e-9, atol=1e-14)
+
+
+def test_few_thresholds_are_compared_and_many_looked_up_alike() -> None:
+    edges = np.linspace(-1, 1, 15)
+    y = np.concatenate([edges, edges + 1e-9, np.linspace(-2, 2, 101)])
+    few = sp.Quantized(edges)._cell(y)
+    many = sp.Quantized(np.concatenate([edges, np.linspace(3, 4, 20)]))._cell(y)
+    np.testing.assert_array_equal(np.asarray(few[0]), np.asarray(many[0]))
+    np.testing.assert_array_equal(np.minimum(np.asarray(few[1]), 3), np.asarray(many[1]))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import spinodal as sp
+from spinodal.evaluation.scoring import align
 
 
 def aligned_error(X: np.ndarray, truth: np.ndarray) -> float:
@@ -85,6 +88,70 @@ def test_missing_entries(array: tuple[sp.Problem, sp.Instance, sp.Solution]) -> 
     instance = sp.sample(holes, 60, seed=3)
     found = sp.solve(instance.observed, holes)
     assert aligned_error(found.mean.X, instance.truth.X) < 3 * sp.amp_mse(holes).mse.X
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize(
+    ("channel", "alpha", "pi", "n"),
+    [(sp.FaultySensors(1e-3, 0.05, 0.1), 1.2, 10.0, 100), (sp.SensorGains(1e-3, 0.3), 1.2, 8.0, 80), (sp.Poisson(100.0), 1.5, 14.0, 50)],
+    ids=["faults", "gains", "counts"],
+)
+def test_from_scratch(channel: sp.Channel, alpha: float, pi: float, n: int) -> None:
+    """Many signals in a row must not call all sensors faulty while nothing is known, nor drift along the size of a row of F; and counts
+    are no columns of F to start from."""
+    problem = sp.Problem.sparse(alpha=alpha, pi=pi, rho=0.1, eta=np.inf).replace(channel=channel)
+    instance = sp.sample(problem, n, seed=700)
+    solution = sp.solve(instance.observed, problem, n_atoms=n, runs=2, max_iterations=1000)
+    assert str(solution.status) == "converged"
+    X, truth = align(solution.mean, instance.truth).X, instance.truth.X
+    X = X * np.sum(X * truth) / np.sum(X**2)  # of all gains a common factor is free
+    # So many counts are Gaussian noise on the logarithm, whose prediction takes no minute.
+    predicted = sp.amp_mse(problem.replace(channel=sp.GaussianNoise(1e-2)) if isinstance(channel, sp.Poisson) else problem).mse
+    assert np.mean((X - truth) ** 2) < 1.5 * predicted.X
+    if isinstance(channel, sp.FaultySensors):
+        Z = instance.truth.F @ instance.truth.X / np.sqrt(n)
+        dead = np.mean((instance.observed.Y - Z) ** 2, axis=1) > 10 * 1e-3
+        np.testing.assert_array_equal(solution.sensors.faulty > 0.5, dead)
+
+
+def test_not_all_sensors_are_faulty_while_it_is_hot() -> None:
+    """With w = 0 and the heat in the variance of z, noise of the signals' own power explains each row better than the signals do."""
+    rng = np.random.default_rng(0)
+    y, V, heat, sensors = np.sqrt(0.1) * rng.normal(size=(100, 2000)), 0.1, 0.06, sp.FaultySensors(1e-3, 0.05, 0.1)
+    with jax.enable_x64(True):
+        taken_for_evidence = np.asarray(sensors.output_where(y, 0 * y, V + heat, None).precision)[:, 0]
+        hot = np.asarray(sensors.output_where(y, 0 * y, V, None, heat).precision)[:, 0]
+        far_off = np.asarray(sensors.output_where(y, 3 * y, V, None, heat).precision)[:, 0]  # a fit that is worse than none
+        cold = np.asarray(sensors.output_where(y, 3 * y, V, None).precision)[:, 0]
+    whole = 1 / (V + heat + 1e-3)
+    assert np.sum(taken_for_evidence > 0.5 * whole) == 0
+    assert np.sum(hot > 0.5 * whole) > 90
+    assert 85 < np.sum(far_off > 0.5 * whole) < 100
+    assert np.sum(cold > 0.1) == 0  # without heat each row speaks for itself
+
+
+def test_the_size_of_a_row_is_held_where_its_gain_is_unknown() -> None:
+    """Row m of F three times too large, its gain three times too small: Y is explained, and the size still comes back."""
+    from spinodal.inference.messages.gauge import row_step
+    from spinodal.inference.messages.update import first_state
+    from spinodal.inference.task import make_task
+
+    problem = sp.Problem.sparse(alpha=1.0, pi=5.0, rho=0.2, eta=np.inf).replace(channel=sp.SensorGains(1e-3, 0.3))
+    instance = sp.sample(problem, 60, seed=1)
+    F, X = instance.truth
+    with jax.enable_x64(True):
+        task = make_task(instance.observed, problem, 60, "float64", sp.Pair(False, False))
+        tripled = F * np.where(np.arange(60) == 7, 3.0, 1.0)[:, None]
+        moments = [type(task.start)(jnp.asarray(mean), jnp.full(mean.shape, 1e-3)) for mean in (tripled, X)]
+        state, power = first_state(task, *moments), jnp.sum(X**2 + 1e-3, axis=1)
+        for _ in range(30):
+            state = row_step(task, state, power, True)
+        settled = np.asarray(state.F.mean)
+        same = row_step(task._replace(channel=sp.GaussianNoise(1e-3)), state, power, True)
+    size = np.mean(settled**2, axis=1)
+    np.testing.assert_allclose(settled / np.sqrt(size)[:, None], F / np.sqrt(np.mean(F**2, axis=1))[:, None], rtol=1e-10)
+    assert np.abs(size - 1).max() < 0.2  # of 60 entries, with what the law of the gains adds
+    np.testing.assert_array_equal(np.asarray(same.F.mean), settled)
 
 
 def test_bad_input() -> None:

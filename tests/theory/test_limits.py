@@ -165,3 +165,64 @@ def test_one_bit_with_f_known_is_the_bayes_optimal_perceptron() -> None:
     assert abs(dense[1] - 0.442) < abs(dense[0] - 0.442) + 1e-4
     sparse = 1e4 * 32 * angle(1e4, sp.GaussBernoulli(1 / 32))
     assert sparse == pytest.approx(0.442, abs=2e-3)
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize(("rho", "alpha"), [(0.125, 0.5), (0.125, 1.0), (0.125, 4.0), (0.03125, 0.5), (0.03125, 2.0)])
+def test_one_bit_compressed_sensing_is_that_of_xu_kabashima_and_zdeborova(rho: float, alpha: float) -> None:
+    """The saddle point of J. Stat. Mech. P11015 (2014), arXiv:1406.3782, in q and its conjugate, integrated here by SciPy.
+
+    The equations are quoted; A. Sakata's public program onebitCS_BayesOptimal.m solves the same ones for rho = .125. The paper prints its
+    curves as figures, without numbers.
+    """
+    from scipy.integrate import quad
+    from scipy.special import erfcx
+
+    def density(x: float) -> float:
+        return float(np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))
+
+    q, last = rho / 2, 0.0
+    while abs(q - last) > 1e-13:
+        last, k = q, np.sqrt(q / (2 * rho))
+        told = quad(lambda x, k=k: density(x) / erfcx(k * x), -12, 12, points=[0.0])[0]
+        conjugate = 2 * alpha / (np.pi * np.sqrt(rho * (rho - q))) * told
+
+        def kept(z: float, conjugate: float = conjugate) -> float:
+            return density(z) * z**2 / (rho + (1 - rho) * np.sqrt(1 + conjugate) * np.exp(-conjugate * z**2 / 2))
+
+        q = 2 * rho**2 * conjugate / (1 + conjugate) * quad(kept, 0, 12, points=[0.1, 0.5, 1.0])[0]
+    problem = sp.Problem(
+        alpha=alpha, pi=1.0, prior=sp.Pair(sp.Gaussian(), sp.GaussBernoulli(rho)), channel=sp.OneBit(), knowledge=sp.Known()
+    )
+    assert sp.amp_mse(problem).mse.X == pytest.approx(rho - q, rel=1e-6)
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("rate", [0.5, 3.0])
+def test_counts_tell_what_guo_shamai_and_verdu_say(rate: float) -> None:
+    """IEEE Trans. Inf. Theory 54, 1837 (2008): with x = exp(z) and y a count of mean rate x, the mutual information grows with the rate as
+    E[x log x] - E[<x> log <x>], where <x> is the mean of x given y.
+
+    The information is that of the channel's own averages; the right side is summed here, from the law of z alone.
+    """
+    from scipy.special import gammaln
+
+    power, h = 0.3, 1e-3
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    z, weights = np.sqrt(power) * nodes, weights / np.sum(weights)
+    x, y = np.exp(z), np.arange(1000)[:, None]
+
+    def log_law(rate: float) -> np.ndarray:
+        return y * np.log(rate * x) - rate * x - gammaln(y + 1)
+
+    def information(rate: float) -> float:
+        law = log_law(rate)
+        given = float(np.sum(weights * np.sum(np.exp(law) * law, axis=0)))
+        return given - (float(sp.Poisson(rate).averages(power, power).free_entropy) - np.log(2 * np.pi) / 2)
+
+    law = np.exp(log_law(rate)) * weights
+    total = np.sum(law, axis=1)
+    seen = total > 1e-300
+    mean = np.sum(law[seen] * x, axis=1) / total[seen]
+    expected = float(np.sum(weights * x * z) - np.sum(total[seen] * mean * np.log(mean)))
+    assert (information(rate * (1 + h)) - information(rate * (1 - h))) / (2 * h * rate) == pytest.approx(expected, rel=1e-4)

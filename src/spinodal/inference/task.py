@@ -100,11 +100,12 @@ class Task(NamedTuple):
         return self._replace(prior=prior, channel=channel, knowledge=knowledge, start=start, centre=centre)
 
 
-def output_where(channel: Channel, y: Any, w: Any, V: Any, mask: Any) -> Output:
-    """g and precision of the entries that were observed, where the mask is 1; zero in the others. A mask of None: all were."""
+def output_where(channel: Channel, y: Any, w: Any, V: Any, mask: Any, heat: Any = 0.0) -> Output:
+    """g and precision of the entries that were observed, where the mask is 1; zero in the others. A mask of None: all were. `heat` is the
+    temperature, on top of the variance V that z really has."""
     if channel.by_rows:
-        return channel.output_where(y, w, V, mask)  # type: ignore[attr-defined]
-    g, precision = channel.output(y, w, V)
+        return channel.output_where(y, w, V, mask, heat)  # type: ignore[attr-defined]
+    g, precision = channel.output(y, w, V + heat)
     if mask is None:
         return Output(g, precision)
     return Output(g * mask, precision * mask if jnp.ndim(precision) >= jnp.ndim(mask) else precision)

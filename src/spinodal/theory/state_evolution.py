@@ -78,7 +78,7 @@ def state_evolution(
     """Eqs. (25) and (26) of KMZ13, from "uninformed" (what the priors and F' say), "informed" (next to the truth) or given errors.
 
     Stops when both errors change by less than `tolerance`, relative, or vanish. Where the noise differs from row to row or from column to
-    column of Y, each row of F and each signal has an error of its own, and the means are returned.
+    column of Y, or sensors have gains, each row of F and each signal has an error of its own, and the means are returned.
 
     Examples:
         >>> import spinodal as sp
@@ -92,6 +92,7 @@ def state_evolution(
     """
     check_count("max_iterations", max_iterations)
     check("tolerance", tolerance, 0.0, 1.0, high_open=True)
+    problem = problem.replace(channel=problem.channel.rows_apart())
     unequal = bool(problem.channel.entry_shape)  # entries that differ
     s = typical(problem) if unequal else setup(problem)
     with jax.enable_x64(True):

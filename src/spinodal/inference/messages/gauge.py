@@ -6,6 +6,13 @@ The posterior of log k_i has its mode where the gradient
 
 vanishes (second moments; n_i the expected number of nonzeros, r and v the prior variances). One clipped Newton step an iteration keeps
 each atom there.
+
+Where a sensor's gain d is unknown, Y does not change under F_m -> c F_m, d_m -> d_m/c either. Messages alone move along that line by a
+share of about noise/signal an iteration. The mode of log c is where
+
+    N - (|F_m|^2 - <F_m, prior mean>)/r - (slope of the log density of log d_m)
+
+vanishes, and rows are kept there in the same way.
 """
 
 from __future__ import annotations
@@ -35,6 +42,26 @@ def gauge_step(task: Task, state: State, power: Any, now: Any) -> State:
     """Move each atom's scale towards its posterior mode, if `now`. `power` is the sum of squares and variances of the atom's row of X."""
     F, scale, offset = _moved(task, state, power, now)
     return state._replace(F=F, scale=scale, offset=offset)
+
+
+def row_step(task: Task, state: State, power: Any, now: Any) -> State:
+    """Move the size of each row of F towards its posterior mode, if `now`, where the channel does not show it. `power` as above, before
+    its atoms were scaled."""
+    if not task.channel.by_rows or task.centre.F is not None:
+        return state
+    F, r = state.F, task.start.variance
+    N, P = task.sizes[1:]
+    square = F.mean**2 + F.variance
+    expected = square @ (power / state.scale**2)[:, None] / (N * P)  # the power of z in each row; rows of X hardly know of each other
+    slopes = task.channel.slopes_of_size(task.Y, expected, task.mask)
+    if slopes is None:
+        return state
+    own = jnp.sum(square / r, axis=1, keepdims=True)
+    hint = jnp.sum(F.mean * task.start.mean / r, axis=1, keepdims=True)
+    gradient, curvature = N - own + hint - slopes[0], jnp.maximum(2 * own - hint, own) + slopes[1]
+    c = jnp.exp(jnp.where(now, jnp.clip(gradient / curvature, -_LARGEST_STEP, _LARGEST_STEP), 0))
+    offset = state.offset if state.offset.F is None else state.offset._replace(F=state.offset.F * c)
+    return state._replace(F=Moments(F.mean * c, F.variance * c**2), g=state.g / c, offset=offset)
 
 
 def _moved(task: Task, state: State, power: Any, now: Any) -> tuple[Moments, Any, Any]:

@@ -175,8 +175,8 @@ def residual(rules: Rules, task: Task, F: Any, squares: Squares, X: Moments, sta
     onsager = spread.X + spread.F if rules.learns_F else spread.X
     mean = F @ X.mean - onsager * state.g
     mean = with_offsets(state.offset, mean) if task.removes_means else mean
-    variance = sum(spread) + task.temperature
-    g, precision = output_where(task.channel, task.Y, mean, variance, task.mask)
+    variance = sum(spread)
+    g, precision = output_where(task.channel, task.Y, mean, variance, task.mask, task.temperature)
     g2, typical = structure.average(task, g**2), structure.average(task, precision)
     least = jnp.finfo(g.dtype).tiny ** 0.25  # kept from zero so that 1/level^2 stays finite
     excess = jnp.maximum(g2 / typical, least) if rules.measured else jnp.maximum(1, rules.floor * g2 / typical)
@@ -188,7 +188,7 @@ def residual(rules: Rules, task: Task, F: Any, squares: Squares, X: Moments, sta
         g2=(structure.share(task, precision) * (g2 / typical) if task.channel.unequal else g2) * down**2,
         onsager=onsager,
         mean=mean,
-        variance=variance + (excess - 1) / typical,
+        variance=variance + task.temperature + (excess - 1) / typical,
         level=excess / typical,
         square=g2 / typical**2,
     )

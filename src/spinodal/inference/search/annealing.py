@@ -108,6 +108,8 @@ def first_guess(task: Task, key: Any) -> Moments:
     # One column from each of N equal parts of Y: distinct where there are enough, and no sorting, which is slow to compile.
     place = (jnp.arange(N) + jax.random.uniform(which, (N,), task.Y.dtype)) * (P / N)
     Y = without_offsets(first_offsets(task), task.Y) if task.removes_means else task.Y
+    if not task.channel.shows_units:  # counts, say: what each says of its z by itself
+        Y = task.seen(task.channel.output(task.Y, jnp.zeros_like(task.Y), task.power).g)
     columns = Y[:, jnp.clip(place.astype(int), 0, P - 1)]
     guess = _normalised(columns) + _RANDOM * jax.random.normal(noise, (M, N), task.Y.dtype)
     mean, variance = task.start

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..execution.machine import ranked
 from ..loop import median, quantile
-from ..messages.means import without_offsets
+from ..messages.means import with_offsets, without_offsets
 from ..solution import Status
 from ..solvers.base import Estimate
 from ..task import Task, centred
@@ -137,10 +137,15 @@ def _yields(found: Estimate) -> Any:
 
 
 def residuals(task: Task, found: Estimate) -> Any:
-    """Y less what F X/sqrt(N) says of it, also where Y was not seen."""
+    """Y less what F X/sqrt(N) says of it, also where Y was not seen; or where z has other units, how much y pulls at z."""
+    channel = task.channel
     F, X = centred(found.F.mean, task.centre.F), centred(found.X.mean, task.centre.X)
+    Z = F @ X / jnp.asarray(task.sizes[1] ** 0.5, task.Y.dtype)
+    if not channel.shows_units:
+        Z = with_offsets(found.offset, Z) if task.removes_means else Z
+        return channel.output(task.Y, Z, found.square).g
     Y = without_offsets(found.offset, task.Y) if task.removes_means else task.Y
-    return Y - F @ X / jnp.asarray(task.sizes[1] ** 0.5, task.Y.dtype)
+    return Y - (channel.fitted(Y, Z, task.mask) if channel.by_rows else Z)
 
 
 def settled_signals(found: Estimate) -> Any:

@@ -17,7 +17,7 @@ from ...errors import check, check_choice
 from ...model.priors import Moments
 from ...pair import Pair
 from ..messages.free_entropy import free_entropy
-from ..messages.gauge import gauge_step, has_gauge
+from ..messages.gauge import gauge_step, has_gauge, row_step
 from ..messages.update import Rules, State, by_signal, counts_now, first_state, inputs, rescaled, update
 from ..messages.variances import STRUCTURES
 from ..task import Task
@@ -138,7 +138,9 @@ class AMP(Solver):
     def _step(self, task: Task, state: State, step_size: Any) -> State:
         now = counts_now(state)
         state, power = update(self.rules, task, state, step_size)
-        return gauge_step(task, state, power, now) if self.gauge and has_gauge(task) else state
+        if not (self.gauge and has_gauge(task)):
+            return state
+        return row_step(task, gauge_step(task, state, power, now), power, now)
 
     def measure(self, task: Task, state: Any) -> Measured:
         messages = _messages(state)

@@ -74,15 +74,15 @@ class RelaxedBP(Solver):
         root = jnp.sqrt(1.0 * N).astype(task.Y.dtype)
         own = F.mean * X.mean / root
         spread = (F.mean**2 * X.variance + F.variance * (X.mean**2 + X.variance)) / N
-        mean, variance = jnp.sum(own, axis=1), jnp.sum(spread, axis=1) + task.temperature
+        mean, variance = jnp.sum(own, axis=1), jnp.sum(spread, axis=1)
         # As in `messages.update.residual`: where the measured square of g is above what the precision says, variance is added.
-        g, precision = output_where(task.channel, task.Y, mean, variance, task.mask)
+        g, precision = output_where(task.channel, task.Y, mean, variance, task.mask, task.temperature)
         g2, typical = (jnp.mean(value, axis=0) / task.seen_by_signal for value in (g**2, precision))
         excess = jnp.maximum(1, self.residual_floor * g2 / typical)
         more = (excess - 1) / typical
         others = jnp.maximum(variance[:, None] - spread, 0) + more
         seen = None if task.mask is None else task.mask[:, None]
-        out = output_where(task.channel.beside_atoms(), task.Y[:, None], mean[:, None] - own, others, seen)
+        out = output_where(task.channel.beside_atoms(), task.Y[:, None], mean[:, None] - own, others, seen, task.temperature)
 
         def send(other: Moments) -> tuple[Any, Any]:
             return other.mean**2 * out.precision / N, other.mean * out.g / root

@@ -210,6 +210,17 @@ class Channel(Parametric):
         """
         return {}
 
+    def slopes_of_size(self, y: Any, power: Any, mask: Any) -> tuple[Any, Any] | None:
+        """Where the size of each row of z is not seen in y, since a gain makes up for it: the slope of the log density of the logarithm of
+        each row's gain, and how much it bends, at a given power of z in each row (columns). None where y shows the size.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).slopes_of_size(2.0, 1.0, None) is None
+            True
+        """
+        return None
+
     def beside_atoms(self) -> Self:
         """The channel for arrays that have an axis for the atoms between rows and signals.
 
@@ -306,6 +317,18 @@ class Channel(Parametric):
             >>> import spinodal as sp
             >>> sp.GaussianNoise(np.array([[1.0], [3.0]])).for_theory()
             GaussianNoise(variance=2.0)
+        """
+        return self
+
+    def rows_apart(self) -> Channel:
+        """The channel as state evolution follows it: with the rows of Y one by one, where the law of what they have of their own is known.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).rows_apart()
+            GaussianNoise(variance=0.1)
+            >>> sp.SensorGains(0.1, spread=0.3).rows_apart().variance.shape  # noise over the square of the gain, of 64 likely sensors
+            (64, 1)
         """
         return self
 

@@ -14,6 +14,8 @@ from ..parametric import Parametric
 
 # A log-normal law is cut at so many standard deviations.
 _REACH = 7.0
+# Likely gains are found on a grid of so many.
+_FINE = 4001
 
 
 class GainLaw(Parametric):
@@ -50,6 +52,19 @@ class GainLaw(Parametric):
             -2.0 4.0
         """
         raise TypeError(f"{type(self).__name__} must define slopes(t).")
+
+    def likely(self, number: int) -> np.ndarray:
+        """So many gains in rising order that stand for all: the middles of as many parts of equal probability.
+
+        Examples:
+            >>> import spinodal as sp
+            >>> sp.UniformGains(0.5, 1.5).likely(2).round(3)
+            array([0.75, 1.25])
+        """
+        low, high = (float(end) for end in self.ends())
+        t = np.linspace(low, high, _FINE)
+        below = np.cumsum(np.exp(np.asarray(self.log_density(t), dtype=float)))
+        return np.exp(np.interp((np.arange(number) + 0.5) / number, below / below[-1], t))
 
     def sample(self, key: Any, shape: tuple[int, ...]) -> Any:
         """Independent gains.

@@ -18,6 +18,8 @@ from .outcomes import MOST_THRESHOLDS, Outcomes, normal_width
 _MOST_BITS = 16
 # A quantiser of more thresholds than can be resolved one by one must have noise of at least this share of its largest step.
 _RESOLVED = 0.5
+# Up to so many thresholds y is compared with each; among more its cell is looked up.
+_COMPARED = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +74,16 @@ class Quantized(BehindNoise):
         return jnp.concatenate([edges[:1] - steps[:1], edges[:-1] + steps, edges[-1:] + steps[-1:]])
 
     def _cell(self, y: Any) -> tuple[Any, Any]:
-        edges = jnp.concatenate([jnp.array([-jnp.inf]), jnp.asarray(self.thresholds), jnp.array([jnp.inf])]).astype(
-            jnp.result_type(y, float)
-        )
-        place = jnp.searchsorted(jnp.asarray(self.thresholds), y, side="right")
-        return edges[place], edges[place + 1]
+        thresholds, dtype = jnp.asarray(self.thresholds), jnp.result_type(y, float)
+        if thresholds.shape[-1] > _COMPARED:
+            edges = jnp.concatenate([jnp.array([-jnp.inf]), thresholds, jnp.array([jnp.inf])]).astype(dtype)
+            place = jnp.searchsorted(thresholds, y, side="right")
+            return edges[place], edges[place + 1]
+        low, high = jnp.full(jnp.shape(y), -jnp.inf, dtype), jnp.full(jnp.shape(y), jnp.inf, dtype)
+        for k in range(thresholds.shape[-1]):  # in vectors, where looking up goes entry by entry
+            low = jnp.where(y >= thresholds[k], thresholds[k], low)
+            high = jnp.where(y < thresholds[-1 - k], thresholds[-1 - k], high)
+        return low.astype(dtype), high.astype(dtype)
 
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         width = jnp.sqrt(self.variance + V)

@@ -21,6 +21,7 @@ from ...errors import InputError, check, check_nonnegative, check_positive
 from ..priors import Moments
 from .base import Channel, Output
 from .gains import GainLaw, LogNormalGains
+from .gaussian import GaussianNoise
 from .outcomes import Outcomes
 
 # Steps to the peak of the posterior of log d.
@@ -29,8 +30,13 @@ _STEPS = 4
 # many do that the posterior is normal.
 _FEW, _MANY = (7.5, *np.polynomial.legendre.leggauss(32)), (5.5, *np.polynomial.legendre.leggauss(16))
 _MANY_SIGNALS = 32
+# While an extra variance above this share of the level softens what is said of z, the number of faulty sensors is at most so many standard
+# deviations above the one to expect. That takes so many halvings of the odds; this many units of them make any row sound.
+_COLD, _SIGMAS, _HALVINGS, _FAR_OFF = 0.01, 2.0, 40, 50.0
 # Quadrature over the law of the gains, for the theory.
 _LAW_NODES, _LAW_WEIGHTS = np.polynomial.legendre.leggauss(64)
+# Sensors that stand for all where rows are followed one by one.
+_TYPICAL = 64
 
 
 class Readings(NamedTuple):
@@ -129,10 +135,7 @@ class Sensors(Channel):
         """The most likely log gain of every row, about, and the standard deviation around it: Fisher scoring."""
         low, high = law.ends()
         seen = jnp.ones_like(y) if mask is None else mask
-        mean = _sum(seen * y) / jnp.maximum(_sum(seen), 1) if self.offset_variance is not None else 0.0
-        left = _sum(seen * ((y - mean) ** 2 - (0.0 if self.noise_first else self.variance)))
-        expected = _sum(seen * (w**2 + V + (self.variance if self.noise_first else 0.0)))
-        t = jnp.log(jnp.maximum(left / expected, jnp.exp(2 * low))) / 2
+        t = self._by_power(law, y, seen, _sum(seen * (w**2 + V)) / jnp.maximum(_sum(seen), 1))
 
         def look(t: Any) -> tuple[Any, Any]:
             """Slope of the logarithm of the posterior, averaged over the offset, and the information."""
@@ -150,8 +153,22 @@ class Sensors(Channel):
             slope, information = look(t)
             return jnp.clip(t + jnp.clip(slope / information, -1, 1), low, high)
 
-        t = jax.lax.fori_loop(0, _STEPS, step, jnp.clip(t, low, high))
+        t = jax.lax.fori_loop(0, _STEPS, step, t)
         return t, 1 / jnp.sqrt(look(t)[1])
+
+    def _by_power(self, law: GainLaw, y: Any, seen: Any, power: Any) -> Any:
+        """The log gain of every row, from the power of its y and that of its z."""
+        low, high = law.ends()
+        count = jnp.maximum(_sum(seen), 1)
+        mean = _sum(seen * y) / count if self.offset_variance is not None else 0.0
+        left = _sum(seen * (y - mean) ** 2) / count - (0.0 if self.noise_first else self.variance)
+        expected = power + (self.variance if self.noise_first else 0.0)
+        return jnp.clip(jnp.log(jnp.maximum(left / expected, jnp.exp(2 * low))) / 2, low, high)
+
+    def slopes_of_size(self, y: Any, power: Any, mask: Any) -> tuple[Any, Any] | None:
+        if self.gains is None:
+            return None
+        return self.gains.slopes(self._by_power(self.gains, y, jnp.ones_like(y) if mask is None else mask, power))
 
     def _nodes(self, law: GainLaw, y: Any, w: Any, V: Any, mask: Any) -> tuple[Any, Any]:
         """Gains (nodes, rows, 1) and the logarithms of their weights, with the law of the gains in them."""
@@ -202,8 +219,11 @@ class Sensors(Channel):
     def output(self, y: Any, w: Any, V: Any) -> Output:
         return self.output_where(y, w, V, None)
 
-    def output_where(self, y: Any, w: Any, V: Any, mask: Any) -> Output:
+    def output_where(self, y: Any, w: Any, V: Any, mask: Any, heat: Any = 0.0) -> Output:
         """g and precision from the entries that were observed, where the mask is 1; zero in the others.
+
+        `heat` is variance on top of V that softens what y says of z. What a row says of its health goes by V alone: many entries would
+        together take the heat for evidence that they are none.
 
         Examples:
             >>> import numpy as np
@@ -213,15 +233,16 @@ class Sensors(Channel):
             0.67 0.00
         """
         y, w = _whole(y, w)
-        d, heights, dead = self._mixture(y, w, V, mask)
-        total = jax.nn.logsumexp(heights, axis=0)
-        works = 1.0 if dead is None else jax.nn.sigmoid(total - dead)
-        share = jnp.exp(heights - total) * works
+        d, heights, dead = self._mixture(y, w, V + heat, mask)
+        share = jax.nn.softmax(heights, axis=0)
+        if dead is not None:
+            odds = dead - jax.nn.logsumexp(self._mixture(y, w, V, mask)[1], axis=0)
+            share = share * jax.nn.sigmoid(self._grace(odds, V, heat) - odds)
 
         def add(sums: Any, node: Any) -> tuple[Any, None]:
             d, share = node
-            row = self._at_gain(d, y, w, V, mask)
-            weight = d / (d**2 * V + self._noise(d))
+            row = self._at_gain(d, y, w, V + heat, mask)
+            weight = d / (d**2 * (V + heat) + self._noise(d))
             g = weight * (y - d * w - row.offset)
             precision = d * weight - weight**2 * row.offset_variance
             return tuple(old + share * new for old, new in zip(sums, (g, g**2, precision), strict=True)), None
@@ -230,6 +251,27 @@ class Sensors(Channel):
         (g, g2, precision), _ = jax.lax.scan(add, (nothing, nothing, nothing), (d, share))
         precision = precision - (g2 - g**2)
         return Output(g, precision) if mask is None else Output(g * mask, precision * mask)
+
+    def _grace(self, odds: Any, V: Any, heat: Any) -> Any:
+        """What is taken off every row's log odds of being faulty such that, while the heat matters, no more are than one expects.
+
+        As long as F and X are guesses the fit is bad in all rows, and each row by itself would say that it is faulty. The prior knows that
+        they are not all.
+        """
+        rows = odds.shape[0]
+        most = rows * self.faulty + _SIGMAS * jnp.sqrt(rows * self.faulty * (1 - self.faulty))
+
+        def halve(_: int, ends: tuple[Any, Any]) -> tuple[Any, Any]:
+            low, high = ends
+            middle = (low + high) / 2
+            many = jnp.sum(jax.nn.sigmoid(odds - middle), axis=0, keepdims=True) > most
+            return jnp.where(many, middle, low), jnp.where(many, high, middle)
+
+        nothing = jnp.zeros_like(odds[:1])
+        few = jnp.maximum(jnp.max(odds, axis=0, keepdims=True), 0.0) + _FAR_OFF
+        _, grace = jax.lax.fori_loop(0, _HALVINGS, halve, (nothing, few))
+        crowded = jnp.sum(jax.nn.sigmoid(odds), axis=0, keepdims=True) > most
+        return jnp.where(crowded & (heat > _COLD * (self.variance + jnp.mean(V))), grace, 0.0)
 
     def readings(self, y: Any, w: Any, V: Any, mask: Any = None) -> Readings:
         """What every sensor is like, given means w and variances V of its z that do not know its y yet.
@@ -293,6 +335,12 @@ class Sensors(Channel):
         weight = _LAW_WEIGHTS * (high - low) / 2 * jnp.exp(self.gains.log_density(t))
         return jnp.exp(t), weight / jnp.sum(weight)
 
+    def rows_apart(self) -> Channel:
+        # y/d = z + noise/d: a weak sensor's row of F is learned worse, which one mean precision does not know.
+        if self.gains is None or self.faulty is not None or self.noise_first or float(self.variance) == 0:
+            return self
+        return GaussianNoise(float(self.variance) / self.gains.likely(_TYPICAL)[:, None] ** 2)
+
     def outcomes(self, power: float) -> Outcomes:
         return Outcomes(np.zeros(0), None, np.zeros(0))  # nobody asks: the averages are known
 
@@ -350,6 +398,5 @@ def _sum(values: Any) -> Any:
     return jnp.sum(values, axis=-1, keepdims=True)
 
 
-def _whole(y: Any, w: Any) -> tuple[Any, Any]:
-    shape = jnp.broadcast_shapes(jnp.shape(y), jnp.shape(w))
-    return jnp.broadcast_to(y, shape), jnp.broadcast_to(w, shape)
+def _whole(y: Any, w: Any) -> Any:
+    return jnp.broadcast_arrays(y, w)
