@@ -172,8 +172,7 @@ def test_one_bit_with_f_known_is_the_bayes_optimal_perceptron() -> None:
 def test_one_bit_compressed_sensing_is_that_of_xu_kabashima_and_zdeborova(rho: float, alpha: float) -> None:
     """The saddle point of J. Stat. Mech. P11015 (2014), arXiv:1406.3782, in q and its conjugate, integrated here by SciPy.
 
-    The equations are quoted; A. Sakata's public program onebitCS_BayesOptimal.m solves the same ones for rho = .125. The paper prints its
-    curves as figures, without numbers.
+    The equations are quoted; A. Sakata's public program onebitCS_BayesOptimal.m solves the same ones for rho = .125.
     """
     from scipy.integrate import quad
     from scipy.special import erfcx
