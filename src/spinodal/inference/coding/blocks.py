@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..execution.machine import suited
 from . import ep, vamp
 from .inverse import LEAF
 from .model import Codes, CodingModel, Progress, Slab, least_noise
@@ -124,7 +125,7 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
     fields = only or Codes._fields
     found = {name: np.empty((len(data), *shapes[name]), data.dtype) for name in fields}
     settled = np.zeros(len(data), bool)
-    leave = _LEAVE if jax.default_backend() == "cpu" else 0.0
+    leave = suited(_LEAVE, 0.0)
 
     def publish(rows: np.ndarray, run: Progress, block: Block, which: np.ndarray | slice = slice(None)) -> None:
         codes = jax.device_get(_published(method, ready, block, run, fields))

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..execution.machine import suited
 from .model import Codes, CodingModel, Progress, Sites, Slab, Tilted, density_of, own_density, tilted
 
 # Share of the new sites in an iteration; from iteration _PATIENT on it falls by a factor e every _SLOWER, until even cycles end.
@@ -74,8 +75,7 @@ def ready(model: CodingModel) -> Basis:
 
 def size_of_block(atoms: int, features: int) -> int:
     """How many samples are worked on together."""
-    numbers = _BLOCK if jax.default_backend() == "cpu" else _GPU_BLOCK
-    return max(1, numbers // max(atoms, features))
+    return max(1, suited(_BLOCK, _GPU_BLOCK) // max(atoms, features))
 
 
 def size_of_codes(at: Basis) -> jax.Array:

@@ -60,6 +60,11 @@ def platform() -> str:
     return str(device().platform)
 
 
+def suited(on_a_cpu: Any, elsewhere: Any) -> Any:
+    """The one of two settings that suits the machine."""
+    return on_a_cpu if platform() == "cpu" else elsewhere
+
+
 def one_by_one() -> bool:
     """Whether instances are best solved one after another: on a CPU, where each stays in cache and stops when it is done."""
     return platform() == "cpu"
