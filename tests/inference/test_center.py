@@ -39,6 +39,17 @@ def test_means_are_of_observed_entries_and_of_each_instance() -> None:
     np.testing.assert_allclose(np.sum(found[0].observed.Y, axis=1), 0, atol=1e-9)
 
 
+def test_offsets_that_are_known_are_taken_off() -> None:
+    Y = OBSERVED.Y + OFFSET[:, None]
+    told, without = sp.solve(OBSERVED._replace(Y=Y), PROBLEM, center=OFFSET), sp.solve(OBSERVED, PROBLEM, center=False)
+    np.testing.assert_allclose(told.mean.X, without.mean.X, atol=1e-6)
+    np.testing.assert_array_equal(told.row_means, OFFSET)
+    with pytest.raises(
+        sp.InputError, match=r"center must have a finite number for each row of Y \(\(12,\)\), but an array of shape \(3,\)"
+    ):
+        sp.solve(OBSERVED, PROBLEM, center=np.zeros(3))
+
+
 def test_centred_data_are_left_as_they_are() -> None:
     found, without = (sp.solve(OBSERVED, PROBLEM, max_iterations=5, **more) for more in ({}, {"center": False}))
     assert (found.row_means, found.centered) == (None, None)
@@ -142,7 +153,7 @@ def test_at_little_noise_offsets_are_found_better_than_by_means(shape: tuple[int
     assert np.max(sp.score(found.mean, sp.Pair(F, X)).angle) < 1e-3
 
 
-def test_what_all_signals_share_is_seen_in_medians_of_codes_and_residuals() -> None:
+def test_what_all_signals_share_is_seen_in_codes_and_residuals() -> None:
     solution = sp.solve(OBSERVED, PROBLEM, max_iterations=30)
     F, X = solution.mean
     np.testing.assert_array_equal(constant_part(solution, OBSERVED), np.zeros(12))

@@ -43,7 +43,7 @@ def solve(
     *,
     F_prime: Any = None,
     mask: Any = None,
-    center: bool | str = "auto",
+    center: bool | str | np.ndarray = "auto",
     n_atoms: int | Sequence[int] | None = None,
     density: float | str | None = None,
     noise_variance: Any = None,
@@ -76,7 +76,8 @@ def solve(
         F_prime: what is known of F, M x N, up to an error eta.
         mask: False where an entry of Y is missing.
         center: True to take the mean of each row off Y first, which is kept as `solution.row_means`; False to leave it. "auto" takes it off
-            where it is further from zero than chance takes it, unless the prior of X has a mean, and a warning says so.
+            where it is further from zero than chance takes it, unless the prior of X has a mean, and a warning says so. An array has the
+            number to take off each row.
         n_atoms: the number of atoms, where there is no F_prime. Give several, and the one with the highest evidence is kept.
         density: without a model, the share of nonzeros in X, if you know it; "auto" (or nothing) learns it.
         noise_variance: without a model, the variance of the noise, likewise: a number, or an array with one for each row of Y (M x 1),
@@ -131,7 +132,7 @@ def solve(
     rest: dict[str, Any] = {
         "model": models if isinstance(model, (list, tuple)) else models[0],
         "solver": solver,
-        "center": False,
+        "center": False if row_means is None else row_means,
         "learn": learn,
         "search": search,
         "max_iterations": max_iterations,
@@ -144,17 +145,17 @@ def solve(
         "mesh": mesh,
     }
     ours = (solver is None or isinstance(solver, Solver)) and start is None and checkpoint is None
-    if row_means is not None and ours and checks.may_be_shifted(observed.Y):
-        quickly = 1 if runs is None and observed.F_prime is None else runs
+    if row_means is not None and ours and not isinstance(center, np.ndarray):
+        quickly = 1 if runs is None and given.F_prime is None else runs
 
-        def fit(observed: Observed, quick: bool) -> Solution:
-            return solve(observed, n_atoms=n_atoms, runs=quickly if quick else runs, **rest)
+        def fit(offsets: np.ndarray, quick: bool) -> Solution:
+            return solve(given, n_atoms=n_atoms, runs=quickly if quick else runs, **rest | {"center": offsets})
 
-        solution, told["row_means"] = with_offsets(fit, given, row_means)
-        return replace(solution, **told, seconds=time.perf_counter() - begun)
+        solution = with_offsets(fit, given, row_means)
+        return replace(solution, names=names, centered=centered, seconds=time.perf_counter() - begun)
     if n_atoms is not None and np.ndim(n_atoms) == 1:
         checks.check_numbers_of_atoms(n_atoms, observed.Y.ndim)  # type: ignore[arg-type]
-        best = _likeliest([int(n) for n in n_atoms], partial(solve, observed, runs=runs, start=start, checkpoint=checkpoint, **rest))  # type: ignore[union-attr]
+        best = _likeliest([int(n) for n in n_atoms], partial(solve, given, runs=runs, start=start, checkpoint=checkpoint, **rest))  # type: ignore[union-attr]
         return replace(best, **told, seconds=time.perf_counter() - begun)
     solver = AMP() if solver is None else solver
     if isinstance(solver, type) or not (isinstance(solver, Solver) or hasattr(solver, "solve")):

@@ -75,6 +75,14 @@ def is_centered(center: Any) -> bool | None:
     return bool(center)
 
 
+def _check_offsets(center: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    if center.shape != Y.shape[:-1] or center.dtype.kind not in "fiu" or not np.isfinite(center).all():
+        raise InputError(
+            f"center must have a finite number for each row of Y ({Y.shape[:-1]}), but an array of shape {center.shape} was given."
+        )
+    return center
+
+
 class Centred(NamedTuple):
     """The data, less the row means if they were taken off; these means, and why they were."""
 
@@ -86,6 +94,8 @@ class Centred(NamedTuple):
 def centred(observed: Observed, center: Any, models: Sequence[Model], learn: Sequence[str], n_atoms: Any) -> Centred:
     """The data less the mean of each row's observed entries, where that is wanted, or where nothing is said and the means are further from
     zero than chance takes those of the model; of a batch each instance by itself."""
+    if isinstance(center, np.ndarray):
+        return Centred(less(observed, _check_offsets(center, observed.Y)), center, "asked")
     wanted = is_centered(center)
     if wanted is False or (wanted is None and ("slab_mean" in learn or not all(map(expects_no_mean, models)))):
         return Centred(observed)
@@ -214,11 +224,6 @@ def _array(name: str, value: Any) -> np.ndarray:
         return array.astype(np.float64 if array.dtype.kind != "f" or array.dtype.itemsize > 4 else np.float32, copy=False)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of real numbers, but {type(value).__name__} was given.") from None
-
-
-def may_be_shifted(Y: np.ndarray) -> bool:
-    """Whether numbers of the size of these can be added without leaving what is accepted."""
-    return bool(_largest(Y) < _LARGEST / 10)
 
 
 def _check_size(name: str, array: np.ndarray) -> None:

@@ -2,7 +2,7 @@
 
 The mean of a row is its offset and the mean of its signals, which is small, but at little noise not small enough: an atom of its own is
 then spent on what was taken off too much. Most codes are zero, so a code whose median is not zero has found such a constant. It is moved to
-the offsets, together with the median of what is left over, and the solve made again.
+the offsets, together with the mean of what is left over, and the solve made again.
 """
 
 from __future__ import annotations
@@ -26,22 +26,20 @@ _OF_MEDIAN = 1.4826
 _SPARSE = 0.4
 
 
-def with_offsets(fit: Callable[[Observed, bool], Solution], given: Observed, row_means: np.ndarray) -> tuple[Solution, np.ndarray]:
-    """A solution of data less the offsets of their rows, and these, from the means to begin with. `fit` may be asked to be quick. Instances
-    of a batch that were not off centre are left alone."""
+def with_offsets(fit: Callable[[np.ndarray, bool], Solution], given: Observed, row_means: np.ndarray) -> Solution:
+    """A solution of data less the offsets of their rows, at first their means. `fit` takes offsets off, and may be asked to be
+    quick. Instances of a batch that were not off centre are left alone."""
     off = np.any(row_means, axis=-1)
-    observed = less(given, row_means)
-    solution = fit(observed, False)
-    correction = _corrections(solution, observed, off)
+    solution = fit(row_means, False)
+    correction = _corrections(solution, less(given, row_means), off)
     if not np.any(correction):
-        return solution, row_means
+        return solution
     for _ in range(_ROUNDS):
         row_means = row_means + correction
-        observed = less(given, row_means)
-        correction = _corrections(fit(observed, True), observed, off)
+        correction = _corrections(fit(row_means, True), less(given, row_means), off)
         if not np.any(correction):
             break
-    return fit(observed, False), row_means
+    return fit(row_means, False)
 
 
 def less(observed: Observed, row_means: np.ndarray) -> Observed:
@@ -60,8 +58,8 @@ def _corrections(solution: Solution, observed: Observed, off: np.ndarray) -> np.
 
 
 def constant_part(solution: Solution, observed: Observed) -> np.ndarray:
-    """What all signals have in common in each row, from the medians of codes and residuals; zero if it is no more than chance has, or more
-    than a mean can be wrong by."""
+    """What all signals have in common in each row, from the medians of codes and the means of residuals, if it is more than chance has, and
+    no more than a mean can be wrong by."""
     F, X = (np.asarray(value, float) for value in solution.mean)
     M, N, P = *F.shape, X.shape[1]
     density = solution.model.prior.X.density()
@@ -69,8 +67,20 @@ def constant_part(solution: Solution, observed: Observed) -> np.ndarray:
         return np.zeros(M)
     left = observed.Y - F @ X / np.sqrt(N)
     left = left if observed.mask is None else np.where(observed.mask, left, np.nan)
-    middle = np.array([np.median(row[~np.isnan(row)]) if not np.isnan(row).all() else 0.0 for row in left])
-    error = _OF_MEDIAN * np.nanmedian(np.abs(left - middle[:, None])) / np.sqrt(P)  # signals that are not explained do not count
-    found = middle + F @ np.median(X, axis=1) / np.sqrt(N)
-    most = _MOST * np.sqrt(np.mean(observed.Y**2) / P)
-    return found if _ERRORS * error < np.sqrt(np.mean(found**2)) < most else np.zeros(M)
+    of_codes, of_residuals = F @ np.median(X, axis=1) / np.sqrt(N), _means(left)
+    typical = _OF_MEDIAN * np.nanmedian(np.abs(left))  # signals that are not explained do not count
+    found = np.zeros(M)
+    for part, spread in ((of_codes, typical), (of_residuals, np.sqrt(np.nanmean(left**2)))):
+        if _size(part) > _ERRORS * spread / np.sqrt(P):
+            found = found + part
+    return found if _size(found) < _MOST * _size(observed.Y) / np.sqrt(P) else np.zeros(M)
+
+
+def _means(left: np.ndarray) -> np.ndarray:
+    """Of rows, without NaN; zero of those that have nothing else."""
+    there = ~np.isnan(left)
+    return np.asarray(np.sum(left, axis=1, where=there) / np.maximum(np.sum(there, axis=1), 1))
+
+
+def _size(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
