@@ -31,6 +31,8 @@ _IDLE, _REVIVALS = 0.02, 24
 BATCH = 4096
 # Minibatches between judgements, how many of these may bring nothing, and nats per entry that are something.
 _CHECK, _PATIENCE, _JUDGED_WELL = 6, 2, 1e-3
+# After so many judgements the better of several first models is known: after one, what is ahead may end behind.
+_TRIED = 3
 # Codes have settled well enough to judge by when they change by this many standard deviations of the slab.
 _JUDGED_CLOSELY = 1e-2
 
@@ -77,6 +79,15 @@ def absorbed(stream: Stream, data: np.ndarray, prior: ComponentPrior, learn: Lea
     return Stream(model, sums, stream.steps + 1, seen, (*stream.evidence, float(new.evidence / new.weight)))
 
 
+class _Course(NamedTuple):
+    """A stream so far, where it was judged best, how well, and how many judgements ago."""
+
+    stream: Stream
+    best: Stream
+    highest: float
+    waited: int
+
+
 def learn_stream(
     draw: Callable[[np.random.Generator], np.ndarray],
     judge: np.ndarray,
@@ -88,26 +99,28 @@ def learn_stream(
 ) -> tuple[Stream, bool]:
     """The best stream of up to `most` minibatches that `draw` returns, and whether it had settled.
 
-    Of several first models the one goes on that is best after the first few minibatches. Every few of them the samples of `judge`, always
-    the same, say by their evidence whether the model got better. They are judged by expectation propagation, whatever the model is learned
-    by. When it got no better twice, that is the end.
+    Every few minibatches the samples of `judge`, always the same, say by their evidence whether the model got better. They are judged by
+    expectation propagation, whatever the model is learned by. When it got no better twice, that is the end. Of several first models the one
+    goes on that was best after some judgements.
     """
     random = np.random.default_rng(seed)
     least = _JUDGED_WELL * np.count_nonzero(~np.isnan(judge)) / len(judge)
 
-    def after_some(stream: Stream) -> tuple[Stream, float]:
-        for _ in range(min(_CHECK, most - stream.steps)):
-            stream = absorbed(stream, draw(random), prior, learn)
-        return stream, judged(stream.model, judge)
+    def further(course: _Course, checks: int) -> _Course:
+        stream, best, highest, waited = course
+        while checks > 0 and stream.steps < most and waited < _PATIENCE:
+            for _ in range(min(_CHECK, most - stream.steps)):
+                stream = absorbed(stream, draw(random), prior, learn)
+            value, checks = judged(stream.model, judge), checks - 1
+            waited = 0 if value > highest + least else waited + 1
+            best, highest = (stream, value) if value > highest else (best, highest)
+        return _Course(stream, best, highest, waited)
 
-    stream, highest = max((after_some(Stream(first)) for first in firsts), key=lambda each: each[1])
-    best, waited = stream, 0
-    while stream.steps < most and waited < _PATIENCE:
-        stream, value = after_some(stream)
-        waited = 0 if value > highest + least else waited + 1
-        if value > highest:
-            best, highest = stream, value
-    return best._replace(judged=highest), waited >= _PATIENCE
+    courses = [_Course(Stream(first), Stream(first), -np.inf, 0) for first in firsts]
+    if len(courses) > 1:
+        courses = [further(course, _TRIED) for course in courses]
+    end = further(max(courses, key=lambda course: course.highest), most)
+    return end.best._replace(judged=end.highest), end.waited >= _PATIENCE
 
 
 def judged(model: CodingModel, samples: np.ndarray) -> float:
