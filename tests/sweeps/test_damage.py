@@ -203,3 +203,25 @@ def test_nothing_to_note_is_no_fault(tmp_path: Path) -> None:
         ledger.attempt(ledger.begin_run("nobody", ""), [])
     finally:
         ledger.close()
+
+
+def test_who_only_reads_takes_back_what_a_killed_run_half_wrote(whole: Path, tmp_path: Path) -> None:
+    """Files as a kill in the middle of a commit leaves them: some pages of the new rows in the ledger, the old ones in the journal."""
+    killed, source = tmp_path / "killed", tmp_path / "source"
+    for directory in (killed, source):
+        directory.mkdir()
+    (source / LEDGER).write_bytes((whole / LEDGER).read_bytes())
+    connection = sqlite3.connect(source / LEDGER, isolation_level=None)
+    connection.execute("PRAGMA cache_size = 1")  # pages go to the disk before the commit
+    connection.execute("BEGIN")
+    connection.execute("DELETE FROM points")
+    connection.executemany("INSERT INTO attempts VALUES (?, 1, 0.0, 'x')", [(number,) for number in range(2000)])
+    for name in (LEDGER, f"{LEDGER}-journal"):
+        (killed / name).write_bytes((source / name).read_bytes())
+    connection.close()
+    assert (killed / LEDGER).read_bytes() != (whole / LEDGER).read_bytes()
+    assert standing(killed).finished == POINTS
+    pandas.testing.assert_frame_equal(table(killed), table(whole))
+    assert not (killed / f"{LEDGER}-journal").exists()
+    with pytest.raises(InputError, match="readonly"):
+        open_ledger(killed, read_only=True).begin_run("none", "none")

@@ -184,10 +184,11 @@ def open_ledger(directory: Path, *, read_only: bool = False) -> Ledger:
     if not path.is_file():
         raise InputError(f"out must be the directory of a sweep, but there is no {LEDGER} in {str(directory)!r}.")
     with _explained(path):
-        mode = "ro" if read_only else "rw"
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE)
+        # A reader too opens it for writing, where the disk allows: whoever comes first after a kill takes back what was half-written.
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)
         connection.text_factory = _lenient
         try:
+            connection.execute(f"PRAGMA query_only = {int(read_only)}")
             marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
             if marks[0] != _APPLICATION:
                 raise InputError(f"{path} must be the ledger of a sweep, but it is some other database; it was left as it is.")
