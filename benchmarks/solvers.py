@@ -58,7 +58,7 @@ def iteration(sizes: tuple[int, int, int], dtype: str) -> None:
 
         def estimates(observed: sp.Observed, model: Model, iterations: Any) -> Any:
             task = make_task(observed, model, N, dtype, sp.Pair(False, False))
-            return iterate(solver, task, begin(solver, task, solver.init(task, keys[0])), iterations, Tolerance(0.0)).state
+            return iterate(solver, task, begin(solver, task, solver.init(task, None)), iterations, Tolerance(0.0)).state
 
         @jax.jit
         def run(observed: sp.Observed, model: Model, iterations: Any) -> Any:

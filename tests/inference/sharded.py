@@ -63,9 +63,9 @@ def collectives(devices: int) -> list[tuple[str, str]]:
     with jax.enable_x64(True), placement.active():
         model = sp.Model(problem.prior, problem.channel, problem.knowledge)
         numbers = placement.everywhere(jax.tree.map(lambda leaf: jnp.asarray(leaf, float)[None], model))
-        observed, keys = placement.columns(observed), placement.everywhere(jnp.zeros((1, 2), int))
+        observed, draws = placement.columns(observed), placement.everywhere(jnp.zeros((1, problem.sizes(N)[0] + 1, N)))
         plan = Plan(sp.Search().around(sp.AMP()), N, "float64", sp.Pair(False, False))
-        run = begin_batch(plan, observed, numbers, keys, None, COLD)
+        run = begin_batch(plan, observed, numbers, draws, None, COLD)
         run = placement.run(run, plan.solver.divided(run.state))
         goal = run.iteration + LIMIT
         text = run_batch.lower(plan, observed, numbers, run, goal, goal, Tolerance(1e-4)).compile().as_text()

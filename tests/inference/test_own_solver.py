@@ -31,7 +31,7 @@ class Gradients(sp.Solver):
 
     threshold: float = 0.05
 
-    def init(self, task: Task, key: Any, start: Any = None) -> Factors:
+    def init(self, task: Task, draws: Any, start: Any = None) -> Factors:
         _, N, P = task.sizes
         atoms = task.start.mean if start is None else start.F.mean
         codes = jnp.zeros((N, P), task.Y.dtype) if start is None or start.X is None else start.X.mean
@@ -98,7 +98,7 @@ def test_a_solver_of_ours_that_can_not_reorder_can_be_searched_with() -> None:
 
 def test_what_is_left_out_is_named() -> None:
     class Half(sp.Solver):
-        def init(self, task: Any, key: Any, start: Any = None) -> Any:
+        def init(self, task: Any, draws: Any, start: Any = None) -> Any:
             return None
 
     with pytest.raises(TypeError, match="estimate"):

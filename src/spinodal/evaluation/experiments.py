@@ -88,7 +88,7 @@ def follow(task: Task, steps: int, record: Callable[[Pair[Any]], Any], solver: A
     if solver is None:
         first: Any = two_times.begin(task)
     else:
-        first = solver.init(task, jax.random.key(0))
+        first = solver.init(task, None)
 
     def step(old: Any, _: None) -> tuple[Any, Any]:
         new: Any

@@ -73,37 +73,41 @@ def mapped(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def random_keys(seeds: Sequence[int], size: int, runs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """What the random key of every run is made of, given as its instance and its number: a seed, and what is folded into it. An instance
-    with a seed of its own has the keys it would have alone."""
+def random_draws(seeds: Sequence[int], size: int, runs: Sequence[tuple[int, int]], shape: tuple[int, int], dtype: Any) -> np.ndarray:
+    """The random numbers of every run, given as its instance and its number. An instance with a seed of its own draws what it would draw
+    alone.
+
+    They are drawn here, not by the programs: few are needed, and JAX's random numbers take longer to compile than all else in a start."""
     single = len(seeds) == 1
-    own = [seeds[0 if single else instance] for instance, _ in runs]
-    starts = [number * size + instance if single else number for instance, number in runs]
-    return np.stack([np.array(own, np.int64), np.array(starts, np.int64)], axis=1)
+    own = [(seeds[0], number * size + instance) if single else (seeds[instance], number) for instance, number in runs]
+    return np.stack([np.random.default_rng(each).random(shape) for each in own]).astype(dtype)
 
 
 @compiled()
-def begin_batch(plan: Plan, observed: Observed, model: Model, keys: Any, start: Estimate | None, cooling: Cooling) -> Run:
+def begin_batch(plan: Plan, observed: Observed, model: Model, draws: Any, start: Estimate | None, cooling: Cooling) -> Run:
     """Before the first iteration. What starts from an F that it is told is cooled."""
 
-    def one(observed: Observed, model: Model, key: Any, start: Estimate | None) -> Run:
-        task, key = plan.task(observed, model), jax.random.fold_in(jax.random.key(key[0]), key[1])
-        state = plan.solver.init(task, key, start)
+    def one(observed: Observed, model: Model, draws: Any, start: Estimate | None) -> Run:
+        task = plan.task(observed, model)
+        state = plan.solver.init(task, draws, start)
         if start is not None and start.X is None:
             state = plan.solver.restart(task, state, start, cooling)
         return begin(plan.solver, task, state)
 
-    return mapped(one)(observed, model, keys, start)
+    return mapped(one)(observed, model, draws, start)
 
 
-def make_ready(plan: Plan, observed: Observed, model: Model, keys: Any, start: Any, cooling: Cooling, inspects: bool) -> None:
+def make_ready(plan: Plan, observed: Observed, model: Model, draws: Any, start: Any, cooling: Cooling, inspects: bool) -> None:
     """Have the programs that every solve needs compiled side by side, where that takes longer than what they do."""
-    if not begin_batch.is_new(plan, observed, model, keys, start, cooling):
+    if not begin_batch.is_new(plan, observed, model, draws, start, cooling):
         return
-    run, number = begin_batch.shape(plan, observed, model, keys, start, cooling), np.zeros(len(observed.Y), int)
+    run, number = begin_batch.shape(plan, observed, model, draws, start, cooling), np.zeros(len(observed.Y), int)
     run_batch.ahead(plan, observed, model, run, number, number, Tolerance.of(0.0))
     if inspects:
         inspect_batch.ahead(plan, observed, model, run)
+        found, marked = inspect_batch.shape(plan, observed, model, run).found, np.zeros(len(number), bool)
+        found = found._replace(correlations=None, missing=number, directions=found.correlations)
+        repair_batch.ahead(plan, observed, model, run, found, marked, marked, Cooling(np.zeros(len(number)), number))
     conclude_batch.ahead(plan, observed, model, run, 0.0)
 
 

@@ -106,7 +106,7 @@ def solve_group(
     plan: Plan,
     observed: Observed,
     model: Model,
-    keys: Any,
+    draws: Any,
     wishes: Wishes,
     placement: OneDevice,
     saved: Checkpoint | None = None,
@@ -117,8 +117,8 @@ def solve_group(
     if told is not None:
         told("compiling", 0, float("nan"))
     if placement.devices == 1:
-        batch.make_ready(plan, observed, model, keys, start, wishes.cooling, wishes.search.repair)
-    run = batch.begin_batch(plan, observed, model, keys, start, wishes.cooling)
+        batch.make_ready(plan, observed, model, draws, start, wishes.cooling, wishes.search.repair)
+    run = batch.begin_batch(plan, observed, model, draws, start, wishes.cooling)
     run = placement.run(run, plan.solver.divided(run.state))
     recorder, place, goal_left = Recorder(placement), Place(), None
 
@@ -171,7 +171,7 @@ def solve_group(
     )
     if told is not None:
         told("predicting", int(np.max(run.iteration)), float("nan"))
-    return _outcome(plan, observed, model, keys, start, wishes, run, verdict, recorder)
+    return _outcome(plan, observed, model, draws, start, wishes, run, verdict, recorder)
 
 
 def _stride(wishes: Wishes, iteration: int, saved: Checkpoint | None) -> int:
@@ -193,7 +193,7 @@ def _tell(plan: Plan, observed: Observed, model: Model, wishes: Wishes, run: Run
 
 
 def _outcome(
-    plan: Plan, observed: Observed, model: Model, keys: Any, start: Any, wishes: Wishes, run: Run, verdict: Any, recorder: Recorder
+    plan: Plan, observed: Observed, model: Model, draws: Any, start: Any, wishes: Wishes, run: Run, verdict: Any, recorder: Recorder
 ) -> Outcome:
     def concluded(run: Run) -> Conclusion:
         return batch.conclude_batch(plan, observed, model, run, wishes.tolerance)
@@ -205,7 +205,7 @@ def _outcome(
     if lost.any():
         # The best state of a run that came apart: the one that was kept, or where it started.
         best = plan.solver.best(run.state)
-        state = best if best is not None else batch.begin_batch(plan, observed, model, keys, start, wishes.cooling).state
+        state = best if best is not None else batch.begin_batch(plan, observed, model, draws, start, wishes.cooling).state
         other = recorder.placement.fetched(concluded(run._replace(state=state)))
         found = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), found, other)
     return Outcome(found, verdict, lost, iterations, recorder.joined(len(lost)))

@@ -136,11 +136,11 @@ class OneDevice:
 
     def columns(self, tree: Any) -> Any:
         """Arrays whose last axis is the signals; those without (F') are put everywhere."""
-        return jax.tree.map(jnp.asarray, tree)
+        return jax.device_put(tree)  # jnp.asarray compiles a program for every shape
 
     def everywhere(self, tree: Any) -> Any:
         """Arrays that every device has whole."""
-        return jax.tree.map(jnp.asarray, tree)
+        return jax.device_put(tree)
 
     def run(self, run: Any, divided: Any) -> Any:
         """A run, the arrays of its state where `divided` is true divided by signals."""

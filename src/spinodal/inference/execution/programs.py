@@ -15,6 +15,7 @@ from inspect import signature
 from typing import Any
 
 import jax
+import numpy as np
 
 from .machine import OneDevice, computing, platform
 
@@ -23,6 +24,8 @@ from .machine import OneDevice, computing, platform
 # against 10, and a search with its repairs looks often enough for less effort to pay. Iterations at less effort are a tenth slower.
 _LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 _LESS_EFFORT = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
+# Sums in one go, rather than as a tree of sums that has programs of its own: a fifth less to compile. Single precision needs the tree.
+_IN_ONE_GO = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 # Programs on arrays of more entries are worth less effort, rather than little, and the full one; and iterations of more multiplications in
 # a product.
 _TINY, _SMALL, _SHORT = 3 * 10**4, 10**6, 3 * 10**6
@@ -37,7 +40,8 @@ class Compiled:
         self.iterates = donate is not None
         static = 0 if next(iter(signature(function).parameters)) == "plan" else ()
         as_ever = partial(jax.jit, function, static_argnums=static, donate_argnums=() if donate is None else donate)
-        self.full, self.less, self.little = as_ever(), as_ever(compiler_options=_LESS_EFFORT), as_ever(compiler_options=_LITTLE_EFFORT)
+        self.full, self.single = as_ever(), as_ever(compiler_options=_LESS_EFFORT)
+        self.less, self.little = (as_ever(compiler_options=effort | _IN_ONE_GO) for effort in (_LESS_EFFORT, _LITTLE_EFFORT))
         self.lower = self.full.lower
         self._coming: dict[Any, Future[None]] = {}
         self._asked: set[Any] = set()
@@ -54,7 +58,7 @@ class Compiled:
         except jax.errors.JaxRuntimeError as error:
             if "option" not in str(error):
                 raise
-            self.less = self.little = self.full  # a version of XLA that does not have these options
+            self.single = self.less = self.little = self.full  # a version of XLA that does not have these options
             return self.full(*arguments)
 
     def _chosen(self, arguments: tuple[Any, ...]) -> Any:
@@ -63,11 +67,12 @@ class Compiled:
         leaves = [leaf for leaf in jax.tree.leaves(arguments) if hasattr(leaf, "size")]
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return self.full
+        less, little = (self.single, self.single) if any(leaf.dtype == np.float32 for leaf in leaves) else (self.less, self.little)
         if self.iterates:
             plan, observed = arguments[:2]
-            return self.less if observed.Y.size * plan.N < _SHORT else self.full
+            return less if observed.Y.size * plan.N < _SHORT else self.full
         largest = max((leaf.size for leaf in leaves), default=0)
-        return self.little if largest < _TINY else self.less if largest < _SMALL else self.full
+        return little if largest < _TINY else less if largest < _SMALL else self.full
 
     def shape(self, *arguments: Any) -> Any:
         """What a call would return, shapes in place of numbers."""
@@ -81,14 +86,17 @@ class Compiled:
         return new
 
     def ahead(self, *arguments: Any) -> None:
-        """Have a small program compiled by a thread; the next call with such arguments waits for it. They may be shapes of arrays."""
+        """Have a small program compiled by a thread; the next call with such arguments waits for it. They may be shapes of arrays.
+
+        Only one thread at a time runs Python, so the longest program, that of the iterations, is traced here, before any other."""
         if not self.is_new(*arguments):
             return
         function, dtype, kind = self._chosen(arguments), arguments[0].dtype, _kind(arguments)
+        lowered = function.lower(*arguments) if self.iterates else None
 
         def make() -> None:
             with computing(dtype, OneDevice()):  # JAX's settings belong to a thread
-                function.lower(*arguments).compile()
+                (lowered or function.lower(*arguments)).compile()
 
         self._coming[kind] = _threads().submit(make)
 

@@ -22,7 +22,7 @@ from ..solution import Solution, Status, Trace
 from ..solvers.base import Estimate
 from ..suspicions import is_noise
 from ..task import Data
-from .batch import Plan, random_keys
+from .batch import Plan, random_draws
 from .checkpoint import Checkpoint, Ended
 from .group import Outcome, Wishes, solve_group, widths
 from .machine import OneDevice, bytes_needed, memory
@@ -206,14 +206,15 @@ class Runs:
     def _group(self, jobs: list[Job], wishes: Wishes) -> Ended:
         observed = self._data(jobs, self.holds)
         model = stacked([job.model or self.models[job.instance] for job in jobs], self.dtype)
-        keys = random_keys(self.seeds, self.size, [(job.instance, job.number) for job in jobs])
+        shape = (observed.Y.shape[1] + 1, self.plan.N)
+        draws = random_draws(self.seeds, self.size, [(job.instance, job.number) for job in jobs], shape, self.dtype)
         starts = [job.start for job in jobs]
         start = None if starts[0] is None else jax.tree.map(lambda *values: np.stack(values), *starts)
         outcome = solve_group(
             self.plan,
             self.placement.columns(observed),
             self.placement.everywhere(model),
-            self.placement.everywhere(keys),
+            self.placement.everywhere(draws),
             self._counting(wishes),
             self.placement,
             self.saved,

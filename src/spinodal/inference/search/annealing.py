@@ -7,10 +7,10 @@ noise, temperature is more noise; adding it to the input of the channel means th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from ...model.priors import Moments
@@ -52,14 +52,14 @@ class Annealed(Wrapper):
     inner: Solver
     slow: int | None = None
 
-    def init(self, task: Task, key: Any, start: Any = None) -> Heat:
-        if start is None and task.from_scratch and key is not None:
-            start = Estimate(first_guess(task, key))
+    def init(self, task: Task, draws: Any, start: Any = None) -> Heat:
+        if start is None and task.from_scratch and draws is not None:
+            start = Estimate(first_guess(task, draws))
         if start is not None and start.X is None:  # F is a guess, and X is not known at all
             slow = SHORTEST if self.slow is None else self.slow
         else:
             slow = (self.slow or 0) if start is None else 0
-        return _heated(task, self.inner.init(task, key, start), Cooling(HOT, slow))
+        return _heated(task, self.inner.init(task, draws, start), Cooling(HOT, slow))
 
     def step(self, task: Task, state: Heat) -> Heat:
         rate = jnp.where(state.age < state.slow, state.gentle, jnp.where(state.slow <= SHORTEST, _QUICK, _CAREFUL))
@@ -101,17 +101,16 @@ def too_hot_to_learn(task: Task, level: Any) -> Any:
     return is_hot(task.temperature, median(level))
 
 
-def first_guess(task: Task, key: Any) -> Moments:
+def first_guess(task: Task, draws: Any) -> Moments:
     """F to start from where nothing is known of it: columns of Y, which hold a few atoms each, with something random added."""
-    M, N, P = task.sizes
-    which, noise = jax.random.split(key)
+    _, N, P = task.sizes
     # One column from each of N equal parts of Y: distinct where there are enough, and no sorting, which is slow to compile.
-    place = (jnp.arange(N) + jax.random.uniform(which, (N,), task.Y.dtype)) * (P / N)
+    place = (jnp.arange(N) + draws[0]) * (P / N)
     Y = without_offsets(first_offsets(task), task.Y) if task.removes_means else task.Y
     if not task.channel.shows_units:  # counts, say: what each says of its z by itself
         Y = task.seen(task.channel.output(task.Y, jnp.zeros_like(task.Y), task.power).g)
     columns = Y[:, jnp.clip(place.astype(int), 0, P - 1)]
-    guess = _normalised(columns) + _RANDOM * jax.random.normal(noise, (M, N), task.Y.dtype)
+    guess = _normalised(columns) + _RANDOM * math.sqrt(3) * (2 * draws[1:] - 1)
     mean, variance = task.start
     return Moments(mean + jnp.sqrt(variance) * _normalised(guess), _FIRST_VARIANCE * variance)
 

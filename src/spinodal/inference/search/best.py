@@ -27,8 +27,8 @@ class BestSoFar(Wrapper):
 
     inner: Solver
 
-    def init(self, task: Task, key: Any, start: Any = None) -> Best:
-        state = self.inner.init(task, key, start)
+    def init(self, task: Task, draws: Any, start: Any = None) -> Best:
+        state = self.inner.init(task, draws, start)
         return Best(state, state, jnp.asarray(jnp.inf, task.Y.dtype))
 
     def step(self, task: Task, state: Best) -> Best:

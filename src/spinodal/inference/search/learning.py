@@ -19,6 +19,7 @@ from ...model.channels import GaussianNoise
 from ...model.model import Model
 from ...model.priors import Moments
 from ...pair import Pair
+from ..execution.machine import ranked
 from ..loop import History, Tolerance, median
 from ..messages.update import COUNT_EVERY
 from ..solvers.base import Cooling, Estimate, Measured, Solver, Wrapper, model_of
@@ -75,9 +76,9 @@ class Learning(Wrapper):
     inner: Solver
     names: tuple[str, ...] = ()
 
-    def init(self, task: Task, key: Any, start: Any = None) -> Learned:
+    def init(self, task: Task, draws: Any, start: Any = None) -> Learned:
         values = {name: jnp.asarray(value, task.Y.dtype) for name, value in parameters(model_of(task)).items() if name in self.names}
-        return Learned(self.inner.init(task, key, start), values, jnp.asarray(jnp.inf, task.Y.dtype), jnp.asarray(0), values)
+        return Learned(self.inner.init(task, draws, start), values, jnp.asarray(jnp.inf, task.Y.dtype), jnp.asarray(0), values)
 
     def inside(self, task: Task, state: Learned) -> Task:
         model = with_parameters(model_of(task), state.values)
@@ -133,7 +134,7 @@ def noise_ratio(task: Task, measured: Measured, found: Estimate) -> Any:
         return typical
     squares = jnp.where(task.held > 0, residuals(task, found) ** 2 / measured.level, jnp.inf)
     middle = (jnp.sum(task.held) / 2).astype(int)
-    apart = jnp.sort(squares.ravel())[middle] / _MEDIAN
+    apart = ranked(squares.ravel(), middle) / _MEDIAN
     number = jnp.maximum(jnp.sum(task.held), 1)
     return jnp.where(jnp.any(task.held > 0), jnp.maximum(typical, apart / (_OVERFIT + _ERRORS * _OF_MEDIAN / jnp.sqrt(number))), typical)
 

@@ -119,7 +119,7 @@ class AMP(Solver):
         # An average over the rows of a column would give noisy rows the certainty of quiet ones.
         return replace(self, variance="entry") if channel.unequal and self.variance == "row-column" else self
 
-    def init(self, task: Task, key: Any, start: Any = None) -> Any:
+    def init(self, task: Task, draws: Any, start: Any = None) -> Any:
         state = first_state(task) if start is None else first_state(task, start.F, start.X)
         if not isinstance(self.damping, str):
             return state

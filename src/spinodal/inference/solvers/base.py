@@ -79,9 +79,9 @@ class Solver(ABC):
     blockwise = False  # whether a step goes over the signals block by block, so that a loop may keep large arrays in blocks
 
     @abstractmethod
-    def init(self, task: Task, key: Any, start: Any = None) -> Any:
-        """The state before the first iteration: what the priors and F' say, and without F' a random guess from `key`; or a `start`, an
-        Estimate, perhaps of F alone. Without a key nothing is random.
+    def init(self, task: Task, draws: Any, start: Any = None) -> Any:
+        """The state before the first iteration: what the priors and F' say, and without F' a random guess from `draws`; or a `start`, an
+        Estimate, perhaps of F alone. `draws` are random numbers between 0 and 1, in the shape of F with one row more, or None.
 
         Examples:
             >>> import spinodal as sp

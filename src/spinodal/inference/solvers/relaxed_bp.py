@@ -59,7 +59,7 @@ class RelaxedBP(Solver):
         check("damping", self.damping, 0.0, 1.0, high_open=True)
         check("residual_floor", self.residual_floor, 0.0, 1.0)
 
-    def init(self, task: Task, key: Any, start: Any = None) -> Edges:
+    def init(self, task: Task, draws: Any, start: Any = None) -> Edges:
         # The edges start at their nodes' values: every message is a copy of its marginal.
         state = first_state(task) if start is None else first_state(task, start.F, start.X)
         shape = task.sizes
