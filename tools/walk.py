@@ -13,6 +13,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -47,6 +48,7 @@ def of_a_command() -> list[str]:
     """`spinodal solve file.csv --n-atoms 8`, to the file it writes."""
     import spinodal as sp
     from spinodal.cli import main
+    from spinodal.inference.execution.programs import Compiled
 
     problem = sp.Problem.sparse(alpha=0.75, pi=15.0, rho=0.15, noise_variance=1e-3)
     with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +59,8 @@ def of_a_command() -> list[str]:
         def call() -> None:
             before, sys.argv = sys.argv, words
             try:
-                main()
+                with mock.patch.object(Compiled, "ahead"):  # what threads trace is not seen
+                    main()
             except SystemExit:
                 pass
             finally:
