@@ -37,7 +37,7 @@ def test_every_tutorial_is_in_the_menu_and_in_the_list() -> None:
 
 @pytest.mark.claims
 def test_a_table_with_holes() -> None:
-    text = printed(tutorials.run("table_with_holes"))
+    text = printed(tutorials.run_and_keep("table_with_holes"))
     assert "converged" in text
     assert number_after("error of what was filled in", text) < number_after("standard deviation of the missing fields", text) / 5
     assert 0.85 < number_after("within 90% error bars", text) < 0.95
@@ -47,7 +47,7 @@ def test_a_table_with_holes() -> None:
 
 @pytest.mark.claims
 def test_a_badly_known_sensor_array() -> None:
-    text = printed(tutorials.run("sensor_array"))
+    text = printed(tutorials.run_and_keep("sensor_array"))
     assert "converged" in text
     assert text.startswith("(36, 480) (36, 60)")
     assert number_after("learned eta", text) == pytest.approx(0.04, rel=0.2)
@@ -59,7 +59,7 @@ def test_a_badly_known_sensor_array() -> None:
 
 @pytest.mark.claims
 def test_a_phase_diagram_for_your_own_prior() -> None:
-    cells = tutorials.run("own_prior")
+    cells = tutorials.run_and_keep("own_prior")
     text = printed(cells)
     assert text.startswith("easy ; spinodal at 3.01")
     assert "converged" in text
@@ -93,9 +93,20 @@ def test_blocks_share_names_and_the_last_line_is_shown(tmp_path: Path, monkeypat
     assert (second.printed, second.given) == ("1\n", {"text/plain": "2"})
 
 
+def test_what_was_made_of_the_same_text_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tutorials, "FOLDER", tmp_path)
+    monkeypatch.setattr(tutorials, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(tutorials, "_run_apart", None)
+    (tmp_path / "brief.md").write_text("# Brief\n\n```python\nprint(3)\n```\n")
+    cells = tutorials.run_and_keep("brief")
+    assert tutorials.results("brief") == (tutorials.page(cells, "brief"), tutorials.notebook(cells))
+    (tmp_path / "brief.md").write_text("# Brief\n\n```python\nprint(4)\n```\n")
+    assert not tutorials.kept("brief").exists()
+
+
 @pytest.mark.claims
 def test_a_detector_that_clips() -> None:
-    text = printed(tutorials.run("clipping_detector"))
+    text = printed(tutorials.run_and_keep("clipping_detector"))
     assert "misfit" in text
     assert "channel=Clipped(-0.5, 0.5)" in text
     assert "converged" in text
@@ -106,7 +117,7 @@ def test_a_detector_that_clips() -> None:
 
 @pytest.mark.claims
 def test_counts() -> None:
-    text = printed(tutorials.run("counts"))
+    text = printed(tutorials.run_and_keep("counts"))
     assert "misfit" in text
     assert "channel=Poisson(" in text
     assert number_after("learned rate", text) == pytest.approx(5, rel=0.05)
@@ -116,7 +127,7 @@ def test_counts() -> None:
 
 @pytest.mark.claims
 def test_a_broken_antenna() -> None:
-    text = printed(tutorials.run("broken_antenna"))
+    text = printed(tutorials.run_and_keep("broken_antenna"))
     assert "broken: [6, 23]" in text
     plain, told = (float(each) for each in re.findall(r"of the signals ([\d.e-]+)", text))
     assert told < plain / 50

@@ -1,6 +1,7 @@
 """Tutorials run as notebooks are: blocks share their names, and what the last line of a block gives is shown.
 
-One source makes page and notebook. As a hook of MkDocs this puts the results into the pages, and adds the notebooks.
+One source makes page and notebook. As a hook of MkDocs this puts the results into the pages, and adds the notebooks. What a run of the
+tests made of the same text with the same code is not made again.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import ast
 import base64
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -21,6 +23,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "tutorials"
+KEPT = ROOT / ".pytest_cache" / "tutorials"
 NAMES = ("table_with_holes", "sensor_array", "own_prior", "clipping_detector", "counts", "broken_antenna")
 BLOCK = re.compile(r"^```python\n(.*?)^```$\n?", flags=re.MULTILINE | re.DOTALL)
 # A tutorial that takes longer than this does not belong among those that are run for every build.
@@ -51,6 +54,22 @@ def run(name: str) -> list[Cell]:
                 )
         finally:
             os.chdir(before)
+    return cells
+
+
+def kept(name: str) -> Path:
+    """Where the cells of a tutorial are kept, by what they were made from: its text and the package."""
+    digest = hashlib.sha256((FOLDER / f"{name}.md").read_bytes())
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        digest.update(file.read_bytes())
+    return KEPT / f"{name}-{digest.hexdigest()[:16]}.json"
+
+
+def run_and_keep(name: str) -> list[Cell]:
+    """The cells of a tutorial, kept for the documentation."""
+    cells = run(name)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    kept(name).write_text(json.dumps(cells), encoding="utf-8")
     return cells
 
 
@@ -120,15 +139,20 @@ def notebook(cells: list[Cell]) -> str:
 
 @cache
 def results(name: str) -> tuple[str, str]:
-    """Page and notebook of a tutorial, run in a process of its own."""
+    """Page and notebook of a tutorial, run in a process of its own unless its cells are kept."""
+    if not kept(name).exists():
+        _run_apart(name)
+    cells = [Cell(*cell) for cell in json.loads(kept(name).read_text(encoding="utf-8"))]
+    return page(cells, name), notebook(cells)
+
+
+def _run_apart(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MPLBACKEND": "agg"}
     done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, timeout=SECONDS, env=environment, check=False)
     if done.returncode:
         from mkdocs.exceptions import PluginError
 
         raise PluginError(f"docs/tutorials/{name}.md failed:\n{done.stderr[-2000:]}")
-    made = json.loads(done.stdout)
-    return made["page"], made["notebook"]
 
 
 def on_files(files: Any, *, config: Any) -> Any:
@@ -147,5 +171,4 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 if __name__ == "__main__":
-    cells = run(sys.argv[1])
-    print(json.dumps({"page": page(cells, sys.argv[1]), "notebook": notebook(cells)}))
+    run_and_keep(sys.argv[1])

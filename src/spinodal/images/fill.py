@@ -11,6 +11,7 @@ from scipy.sparse.linalg import spsolve
 
 from ..errors import InputError, check_nonnegative, check_seed
 from ..inference.coding.classes import BATCH, BLOCK, Classes, Sums, best_classes, complete, fetched, learn_classes
+from ..inference.execution.machine import one_thread_each
 from .patches import SIDE, Patches
 from .restore import Progress, Restored, back, checked_picture, class_count, opponent
 
@@ -61,7 +62,8 @@ def inpaint(image: Any, mask: Any = None, sigma: float = 0.0, *, seed: int = 0, 
     alike = picture.ndim == 3 and bool((missing == missing[:, :, :1]).all())
     planes = opponent(picture) if alike or picture.ndim == 2 else list(np.moveaxis(picture, 2, 0))
     holes = [missing] if picture.ndim == 2 else list(np.moveaxis(missing, 2, 0))
-    filled = [_filled(plane, hole, sigma, seed, say) for plane, hole in zip(planes, holes, strict=True)]
+    with one_thread_each():
+        filled = [_filled(plane, hole, sigma, seed, say) for plane, hole in zip(planes, holes, strict=True)]
     whole = back(filled, picture.shape) if alike or picture.ndim == 2 else np.stack(filled, axis=2)
     return Restored(whole if sigma > 0 else np.where(missing, whole, picture), float(sigma))
 

@@ -125,6 +125,18 @@ def computing(dtype: Any, placement: OneDevice) -> Iterator[None]:
         yield
 
 
+def one_thread_each() -> AbstractContextManager[Any]:
+    """The context for many small factorizations: each by one thread of LAPACK.
+
+    Several wait for one another at every step of each, and find nobody where something else keeps the cores busy: filling in a picture took
+    three times as long beside one other process, and thirty times beside two.
+    """
+    import scipy.linalg  # noqa: F401 (whose LAPACK JAX uses, and which has to be there to be limited)
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
+
+
 class OneDevice:
     """Where arrays live: here, whole. `sharding.Sharded` divides them."""
 
