@@ -134,7 +134,7 @@ def one_thread_each() -> AbstractContextManager[Any]:
     import scipy.linalg  # noqa: F401 (whose LAPACK JAX uses, and which has to be there to be limited)
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
+    return threadpool_limits(1, user_api="blas")
 
 
 class OneDevice:
