@@ -19,6 +19,8 @@ import pytest
 # Compiled functions are shared by all processes of a test run, and kept for the next. Read when JAX is first imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Tests run side by side, one on each core: more threads of LAPACK would wait for one another.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Most of a test's time is compilation. Code that is little optimised takes half of that, and runs little slower at these sizes; the demo
 # and the gallery of the documentation run what users run.
 QUICKLY = {
@@ -71,7 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(20_000, 10, 20)
     gc.enable()
 
 
