@@ -12,6 +12,7 @@ import benchmarks
 WITH_OPTIONS = (
     "channels",
     "completion",
+    "defaults",
     "dictionary",
     "first_answers",
     "frontier",

@@ -48,7 +48,7 @@ def refine(
     data = data.astype(method.PRECISION or data.dtype, copy=False)
     atoms, features = model.components.shape
     history: list[float] = []
-    settled, now = False, learn.at_first
+    settled, now, since = False, learn.at_first, 0
     with jax.enable_x64(True):
         size = blocks.block_size(method, model, len(data))
         parts = [slice(first, first + size) for first in range(0, len(data), size)]
@@ -62,10 +62,11 @@ def refine(
             runs = [run for run, _ in moved]
             sums = total([host_sums(found, atoms, features) for _, found in moved])
             history.append(float(sums.evidence / sums.weight))
-            settled = len(history) > 1 and bool(abs(history[-1] - history[-2]) * sums.weight < tolerance * sums.entries.sum())
+            change = abs(history[-1] - history[-2]) if len(history) > since + 1 else np.inf
+            settled = bool(change * sums.weight < tolerance * sums.entries.sum())
             model = improved(model, sums, prior, now)
             if settled and now != learn:  # what atoms and features have of their own comes last: early, an atom little used would stay so
-                now, settled = learn, False
+                now, settled, since = learn, False, len(history)  # the next round is the first to learn it, and the one after to tell
             at = method.ready(blocks.prepared(model, data.dtype))
     model = model._replace(uncertainty=widened(model.uncertainty, sums, prior))
     return Refined(model, np.array(history), settled, Usage(sums.nonzeros, sums.total, sums.square))
