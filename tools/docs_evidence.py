@@ -177,6 +177,28 @@ def completion(rows: list[Row]) -> str:
     return pivot(rows, ("data", "design"), "method", cell, "error, log density, coverage", "{}")
 
 
+def defaults(rows: list[Row]) -> str:
+    """What held-out samples say of each setting, and how far the defaults are from the best."""
+    lines = []
+    for name in dict.fromkeys(row["data"] for row in rows):
+        here = [row for row in rows if row["data"] == name]
+        own = next(row for row in here if row["setting"] == "defaults")
+        best = max(here, key=lambda row: float(row["decibels"]))
+        behind, times = float(best["decibels"]) - float(own["decibels"]), float(own["cpu"]) / float(best["cpu"])
+        lines += [{**row, "data": f"{name} ({row['shape']})"} for row in here]
+        lines.append({"data": lines[-1]["data"], "setting": "defaults, to the best", "text": f"-{behind:.2f} dB, {times:.1f} × CPU time"})
+
+    def cell(found: list[Row]) -> str:
+        row = found[0]
+        numbers = f"{float(row['decibels']):.2f} dB, {float(row['log_density']):.2f}, {float(row['cpu']):.0f} s" if "cpu" in row else ""
+        return row.get("text") or numbers + (
+            "" if row["status"] in ("converged", "unconfirmed") else f" ({row['status'].replace('_', ' ')})"
+        )
+
+    order = [*dict.fromkeys(row["setting"] for row in rows), "defaults, to the best"]
+    return pivot(lines, ("data",), "setting", cell, "data (samples × features, components)", "{}", order)
+
+
 def load(rows: list[Row]) -> str:
     """Answers, the slowest of them, errors of the server, and memory at rest and at most."""
     names = {"answers": "answers", "slowest_s": "slowest, s", "errors": "errors", "rest_MB": "memory at rest, MB", "peak_MB": "at most, MB"}
@@ -218,6 +240,7 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "channel_cost": channel_cost,
     "pictures": pictures,
     "completion": completion,
+    "defaults": defaults,
     "load": load,
     "scale": scale,
 }

@@ -29,6 +29,29 @@ def test_rounds_raise_the_evidence_and_find_the_parameters(fast: bool) -> None:
     assert refined.model.slab.density == pytest.approx(0.3, abs=0.06)
 
 
+def test_noise_variances_that_differ_a_hundredfold_are_found() -> None:
+    """From one for all, and the true components."""
+    model, x, _ = drawn(6, 12, 600, 0.1)
+    noise = np.geomspace(0.01, 1.0, 12)
+    y = x @ model.components + np.sqrt(noise) * np.random.default_rng(1).normal(size=(600, 12))
+    prior = ComponentPrior(np.zeros_like(model.components), np.full(model.components.shape, np.mean(model.components**2)))
+    refined = refine(y, model._replace(noise_variance=float(noise.mean())), prior, LEARNED._replace(feature_noise=None), 60)
+    assert refined.settled
+    np.testing.assert_allclose(refined.model.noise_variance, noise, rtol=0.35)  # 600 entries each, and what the components take
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_samples_have_densities_of_their_own_where_they_differ_more_than_by_chance(unequal: bool) -> None:
+    """Codes that are all zero in half of the samples, and twice as dense in the others."""
+    model, x, y = drawn(12, 24, 600, 0.01)
+    if unequal:
+        x[300:] += drawn(12, 24, 1200, 0.01)[1][900:]
+        y += (np.arange(600) >= 300)[:, None] * (x @ model.components) - drawn(12, 24, 600, 0.01)[1] @ model.components
+    prior = ComponentPrior(np.zeros_like(model.components), np.full(model.components.shape, np.mean(model.components**2)))
+    refined = refine(y, model, prior, LEARNED._replace(sample_density=True), 40).model
+    assert np.isfinite(refined.density_weight) == unequal
+
+
 def test_without_rounds_nothing_changes() -> None:
     model, _, y = drawn(6, 12, 20, 0.1)
     prior = ComponentPrior(np.zeros_like(model.components), np.ones_like(model.components))

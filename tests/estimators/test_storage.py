@@ -207,6 +207,8 @@ def test_shares_of_runs_may_be_unknown_for_some_components_and_nothing_else(mode
         {"converged_": 1},
         {"density": [0.1, 0.2]},
         {"own_density": {"a": 1}},
+        {"own_density": "yes"},
+        {"own_density_": 1},
         {"fast": 2**70},
         {"fast": "yes"},
         {"center": 0.5},

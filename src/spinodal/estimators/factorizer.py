@@ -260,8 +260,9 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         # Where speed was not asked for but is needed, single precision does: VAMP's own errors are larger.
         kind = np.float32 if fast and is_auto(self.fast) else X.dtype
         data = (X - self.mean_ if self.mean_.any() else X).astype(kind, copy=False)
+        own = None if is_auto(self.own_density) else bool(self.own_density)
         with one_thread():
-            return published_codes(self._learned(), data, own_density=self.own_density, fast=fast, only=only), X
+            return published_codes(self._learned(), data, own_density=own, fast=fast, only=only), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, without_masked(X), reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")

@@ -22,8 +22,8 @@ class DictionaryLearner(Framed, Streaming):
         noise_variance: variance of the noise, in the units of the data; "auto" learns it.
         slab_mean: mean of the nonzero codes; "auto" learns it.
         slab_variance: variance of the nonzero codes; "auto" learns it.
-        own_density: every sample has a density of its own, near the common one: for data of unequal complexity, such as patches of
-            photographs.
+        own_density: True if every sample has a density of its own, near the common one: for data of unequal complexity, such as patches
+            of photographs. "auto" if the numbers of nonzero codes differ more from sample to sample than chance explains.
         center: True to take the features' means off first (kept in `mean_`), which is refused where slab_mean, which explains them, is not
             0; False to leave them. "auto" takes them off where they are further from zero than chance takes them and slab_mean is 0, and
             a warning says so.
@@ -44,7 +44,7 @@ class DictionaryLearner(Framed, Streaming):
     (those that nothing was learned of, less), unless slab_variance or slab_mean is given and fixes their scales. scales_: the norms they
     have in the model in which all nonzero codes have the mean slab_mean_ and the variance slab_variance_; those of component k have these
     times scales_[k] and its square. scales_var_: relative variance of the scales, counted in components_var_ and transform_std.
-    density_, noise_variance_: means of component_density_ and feature_noise_, whose values differ only if the data say so;
+    density_, noise_variance_: means of component_density_ and feature_noise_, whose values differ only if the data say so; own_density_;
     status_, converged_; solver_status_ (of message passing alone);
     reproducibility_: of each component the share of other runs that found it, NaN if there was one run;
     n_iter_ (of message passing, or rounds if there was none);
@@ -71,7 +71,7 @@ class DictionaryLearner(Framed, Streaming):
         noise_variance: float | str = "auto",
         slab_mean: float | str = 0.0,
         slab_variance: float | str = "auto",
-        own_density: bool = False,
+        own_density: bool | str = "auto",
         center: bool | str = "auto",
         n_init: int = 1,
         max_iter: int | str = "auto",
@@ -138,7 +138,7 @@ class BlindCalibration(Framed, Factorizer):
         noise_variance: float | str = "auto",
         slab_mean: float | str = 0.0,
         slab_variance: float | str = "auto",
-        own_density: bool = False,
+        own_density: bool | str = "auto",
         center: bool | str = "auto",
         n_init: int = 1,
         max_iter: int | str = "auto",

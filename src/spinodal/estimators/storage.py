@@ -36,8 +36,10 @@ _NUMBERS = {"noise_variance_": (-1 / _MOST, _MOST), "density_": (0.0, 1.0), "sla
 _COUNTS = ("n_iter_", "n_features_in_")
 _STATUSES = ("status_", "solver_status_")
 # Parameters that are true or false.
-_FLAGS = ("own_density", "center", "warm_start")
-_FITTED = {*_ARRAYS, *_NUMBERS, *_COUNTS, *_STATUSES, "converged_", "history_"}
+_FLAGS = ("warm_start",)
+_FLAGS_OR_AUTO = ("own_density", "center", "fast")
+_FITTED_FLAGS = ("converged_", "own_density_")
+_FITTED = {*_ARRAYS, *_NUMBERS, *_COUNTS, *_STATUSES, *_FITTED_FLAGS, "history_"}
 
 
 class Storable:
@@ -104,6 +106,7 @@ class Storable:
         history = {name: stored.pop(name) for name in list(stored) if name.startswith("history_.")}
         values |= stored
         if "components_" in values:
+            values.setdefault("own_density_", values.get("own_density") is True)  # files of before it was learned
             values["history_"] = {name.removeprefix("history_."): value for name, value in history.items()}
         model = cls()
         why = _objection(model, values)
@@ -138,10 +141,10 @@ def _objection(model: Any, values: dict[str, Any]) -> str | None:
                 return f"{name} is not an array of real numbers"
         elif not (value is None or isinstance(value, (bool, int, float, str))):
             return f"{name} is neither a number nor a word"
-        elif name in _FLAGS and not isinstance(value, bool) and (name, value) != ("center", "auto"):
+        elif name in _FLAGS and not isinstance(value, bool):
             return f"{name} is neither true nor false"
-        elif name == "fast" and not (isinstance(value, bool) or value == "auto"):
-            return "fast is neither true, false nor 'auto'"
+        elif name in _FLAGS_OR_AUTO and not (isinstance(value, bool) or value == "auto"):
+            return f"{name} is neither true, false nor 'auto'"
     output = values.get(_OUTPUT, {})
     if not isinstance(output, dict) or not all(isinstance(value, str) for value in output.values()):
         return "the choice of set_output is not a word"
@@ -163,8 +166,9 @@ def _objection_to_fit(values: dict[str, Any]) -> str | None:
     for name in _STATUSES:
         if values[name] not in [str(status) for status in Status]:  # a list: what is no word may have no hash
             return f"{name} is not a status"
-    if not isinstance(values["converged_"], bool):
-        return "converged_ is neither true nor false"
+    for name in _FITTED_FLAGS:
+        if not isinstance(values[name], bool):
+            return f"{name} is neither true nor false"
     sides = {"k": np.shape(values["components_"])[:1], "f": (values["n_features_in_"],)}
     kinds = {getattr(values[name], "dtype", None) for name in _ARRAYS}
     if kinds not in ({np.dtype(np.float64)}, {np.dtype(np.float32)}):

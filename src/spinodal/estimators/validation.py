@@ -44,8 +44,10 @@ def check_parameters(model: Any) -> None:
         check_no_mean(model.slab_mean, is_auto(model.slab_mean))
     if not is_auto(model.max_iter):
         check_count("max_iter", model.max_iter, 0)
-    if not is_auto(model.fast) and not isinstance(model.fast, (bool, np.bool_)):
-        raise InputError(f"fast must be True, False or 'auto', but {model.fast!r} was given.")
+    for name in ("fast", "own_density"):
+        value = getattr(model, name)
+        if not is_auto(value) and not isinstance(value, (bool, np.bool_)):
+            raise InputError(f"{name} must be True, False or 'auto', but {value!r} was given.")
     check_count("n_init", model.n_init)
     check_count("refine_iter", model.refine_iter, 0)
     check("tol", model.tol, 0.0, 1.0, high_open=True)
@@ -60,7 +62,7 @@ def options_of(model: Any, n_components: int, shape: tuple[int, int], minibatche
         max_iter=None if is_auto(model.max_iter) else model.max_iter,
         tol=model.tol,
         refine_iter=model.refine_iter,
-        own_density=model.own_density,
+        own_density=None if is_auto(model.own_density) else bool(model.own_density),
         fast=is_fast(model, shape, n_components),
         seed=seed,
         progress=_progress(model),

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .blocks import Block
-from .model import CodingModel, Progress, least_noise
+from .model import CodingModel, Progress, density_weight, least_noise
 from .scales import ComponentPrior, Usage, learned_slab
 
 # A round changes variances by at most this factor.
@@ -26,6 +26,9 @@ _FASTEST = 2.0
 _LEAST_DENSITY = 1e-4
 # What all features say of a noise variance, or all atoms of a density, counts as much as this many entries, or samples, of its own.
 _COMMON_COUNT = 4.0
+# Samples are of unequal density if the variance of their numbers of nonzero codes is so many times the binomial one, and so many of its
+# standard deviations more. (In data drawn from the model it is about 1; in patches of photographs 2 to 7.)
+_UNEQUAL, _SURELY = 1.5, 5.0
 # The least noise variance of a feature, as a share of the mean: one that never changes would have none.
 _LEAST_RATIO = 1e-5
 
@@ -41,21 +44,26 @@ class Sums(NamedTuple):
     nonzeros: Any  # of the codes of each atom, then their sum and the sum of their squares
     total: Any
     square: Any
+    spread: Any  # expected squares of the number of nonzero codes of a sample
     evidence: Any
     weight: Any  # of all samples
 
 
 class Learn(NamedTuple):
-    """Names of the parameters to learn, and what differs: noise from feature to feature, density from atom to atom (None: see the data)."""
+    """Names of the parameters to learn, and what differs: noise from feature to feature, density from atom to atom (None: see the data).
+
+    `sample_density`: whether samples come to have densities of their own if the data say so.
+    """
 
     names: tuple[str, ...]
     feature_noise: bool | None = False
     atom_density: bool | None = False
+    sample_density: bool = False
 
     @property
     def at_first(self) -> Learn:
         """The same, but nothing differs unless it was said to."""
-        return self._replace(feature_noise=bool(self.feature_noise), atom_density=bool(self.atom_density))
+        return self._replace(feature_noise=bool(self.feature_noise), atom_density=bool(self.atom_density), sample_density=False)
 
 
 @partial(jax.jit, static_argnames=("method", "steps", "holes"))
@@ -65,7 +73,7 @@ def sums_of(method: ModuleType, at: Any, block: Block, run: Progress, key: jax.A
     new, codes, belief = method.advance(at, block.y, block.seen, for_all)
     model, unit = (at, 1.0) if isinstance(at, CodingModel) else (at.model, at.norms)
     G, w = model.components, block.weight[:, None]
-    x, square = codes.mean / unit, (codes.mean**2 + codes.variance) / unit**2
+    p, x, square = codes.probability, codes.mean / unit, (codes.mean**2 + codes.variance) / unit**2
     explained = method.explained(at, belief, for_all.sites)
     doubt = square @ model.uncertainty
     weighed = model.noise_variance + (for_all.mean**2 + for_all.variance) / unit**2 @ model.uncertainty
@@ -77,9 +85,10 @@ def sums_of(method: ModuleType, at: Any, block: Block, run: Progress, key: jax.A
         left.T @ x**2,
         jnp.sum(seen * ((block.y - x @ G) ** 2 + explained + doubt), axis=0),
         jnp.sum(seen, axis=0),
-        jnp.sum(codes.probability * w, axis=0),
+        jnp.sum(p * w, axis=0),
         jnp.sum(x * w, axis=0),
         jnp.sum(square * w, axis=0),
+        jnp.sum((jnp.sum(p, axis=1) ** 2 + jnp.sum(p * (1 - p), axis=1)) * w[:, 0]),
         jnp.sum(jnp.where(w[:, 0] > 0, method.evidence(at, belief, for_all.sites, codes) * w[:, 0], 0)),
         jnp.sum(w),
     )
@@ -99,6 +108,7 @@ def host_sums(sums: Sums, atoms: int, features: int) -> Sums:
         s.nonzeros[:atoms],
         s.total[:atoms],
         s.square[:atoms],
+        s.spread,
         s.evidence,
         s.weight,
     )
@@ -116,6 +126,8 @@ def improved(model: CodingModel, sums: Sums, prior: ComponentPrior, learn: Learn
     target = learned_slab(slab, Usage(sums.nonzeros, sums.total, sums.square), learn.names)
     slab = target._replace(variance=float(np.clip(target.variance, slab.variance / _FASTEST, slab.variance * _FASTEST)))
     new = model._replace(components=components, uncertainty=uncertainty, slab=slab, noise_variance=noise)
+    if learn.sample_density and "density" in learn.names and _unequal(sums):
+        new = new._replace(density_weight=density_weight(True))
     least = least_noise(new)
     return new._replace(noise_variance=float(least.max()) if np.ndim(noise) == 0 else least)
 
@@ -165,6 +177,17 @@ def _density(sums: Sums, own: bool | None) -> Any:
     each = np.clip((sums.nonzeros + _COMMON_COUNT * common) / (count + _COMMON_COUNT), _LEAST_DENSITY, 1 - _LEAST_DENSITY)
     gain = np.sum(count * (each * np.log(each / common) + (1 - each) * np.log((1 - each) / (1 - common))))
     return each if _worth(gain, count, own) else float(common)
+
+
+def _unequal(sums: Sums) -> bool:
+    """Whether samples differ more in their numbers of nonzero codes than chance explains, by a factor and by more than its own spread.
+
+    Under one density their variance, with what is not known of the codes, is the binomial one.
+    """
+    weight = max(float(sums.weight), 1.0)
+    share = sums.nonzeros / weight
+    variance = sums.spread / weight - share.sum() ** 2
+    return bool(variance > (_UNEQUAL + _SURELY * np.sqrt(2 / weight)) * np.sum(share * (1 - share)))
 
 
 def _worth(gain: float, counts: np.ndarray, own: bool | None) -> bool:

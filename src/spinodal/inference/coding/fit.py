@@ -17,8 +17,9 @@ from .stream import BATCH, Stream, absorbed, finished, learn_stream
 
 # More codes than this are not kept: their samples come in minibatches.
 _MANY = 2_000_000
-# Minibatches for every round that is allowed, samples by which they are judged, and nats per entry by which late evidences may differ.
-_BATCHES, _JUDGES, _ALIKE = 2, 256, 1e-2
+# Minibatches for every round that is allowed, samples by which they are judged, of which there are at least so many times as many, and
+# nats per entry by which late evidences may differ.
+_BATCHES, _JUDGES, _FEW_JUDGES, _ALIKE = 2, 256, 8, 1e-2
 
 
 class Fitted(NamedTuple):
@@ -59,7 +60,7 @@ def fit_components(
     if not np.nansum(np.square(data)) > 0:
         return _nothing_learned(task)
     first = best_start(task) if before is None else Start(None, _with_given(before, task), np.nan)
-    refined = refine(data, first.model, task.prior, Learn(given.learn, None, None), options.refine_iter, weight)
+    refined = refine(data, first.model, task.prior, _all_of(task), options.refine_iter, weight)
     found = first.found
     solver_status = found.status if found is not None else "max_iterations" if before is None else "converged"
     settled = "converged" if refined.settled else "max_iterations"
@@ -81,23 +82,26 @@ def wants_minibatches(data: Any, options: Options) -> bool:
 
 def fit_minibatches(source: Any, given: Given, options: Options, before: Learned | None = None, mean: np.ndarray | None = None) -> Fitted:
     """Learn from minibatches of anything with rows, in memory or not; `mean` is taken off first. Codes are found by VAMP, in single
-    precision, and some samples, which may be among those learned from, judge them by expectation propagation."""
+    precision, and some samples that are not learned from judge them by expectation propagation."""
     random = np.random.default_rng(options.seed)
     off = 0.0 if mean is None else mean
 
-    def draw(random: np.random.Generator, count: int = BATCH) -> np.ndarray:
-        return (drawn(source, count, random) - off).astype(np.float32)
+    read, judges = drawn(source, min(_JUDGES, source.shape[0] // _FEW_JUDGES), random)
+    judge = (read - off).astype(np.float32)
+
+    def draw(random: np.random.Generator) -> np.ndarray:
+        return (drawn(source, BATCH, random, judges)[0] - off).astype(np.float32)
 
     some = draw(random)
+    judge = judge if len(judge) else some
     if not np.nansum(np.square(some)) > 0:
         return _nothing_learned(task_of(some, given, None, options))
     start = begun(some, given, options, before)
     batches = -(-source.shape[0] // BATCH)
     most = max(_BATCHES * options.refine_iter, batches)
-    learn = Learn(given.learn, None, None)
     free = before is None and "noise_variance" in given.learn
     firsts = [by_samples(start.task, options.seed, noise).model for noise in MANY_NOISES] if free else [start.stream.model]
-    stream, settled = learn_stream(draw, draw(random, _JUDGES), firsts, start.task.prior, learn, most, options.seed)
+    stream, settled = learn_stream(draw, judge, firsts, start.task.prior, _all_of(start.task), most, options.seed)
     return fitted_so_far(Ongoing(start.task, stream), source.dtype, "converged" if settled else "max_iterations")
 
 
@@ -110,7 +114,7 @@ def begun(some: np.ndarray, given: Given, options: Options, before: Learned | No
 
 def went_on(ongoing: Ongoing, data: np.ndarray, weight: np.ndarray | None = None) -> Ongoing:
     """The fit after more samples."""
-    stream, learn = ongoing.stream, Learn(ongoing.task.given.learn, None, None)
+    stream, learn = ongoing.stream, _all_of(ongoing.task)
     for first in range(0, len(data), BATCH):
         rows = slice(first, first + BATCH)
         part = data[rows].astype(np.float32)
@@ -132,6 +136,11 @@ def fitted_so_far(ongoing: Ongoing, dtype: Any, status: str | None = None) -> Fi
     learned = _published(task._replace(data=task.data.astype(dtype)), model, usage, seen)
     history = trace_of(None, task.unit) | {"evidence": np.array(stream.evidence)}
     return Fitted(learned, status, status, stream.steps, history)
+
+
+def _all_of(task: Task) -> Learn:
+    """All that is not given is learned, and what features, atoms and samples have of their own if the data say so."""
+    return Learn(task.given.learn, None, None, task.options.own_density is None)
 
 
 def _published(task: Task, model: CodingModel, usage: Usage | None, seen: np.ndarray) -> Learned:

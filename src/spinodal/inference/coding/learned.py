@@ -21,7 +21,8 @@ class Learned(NamedTuple):
 
     `scales` are the norms that components have in the model in which all nonzero codes have one slab, where they are published with norm
     1, else 1; `scales_var` are their relative variances, counted in `components_var`. `noise_variance` and `density` are means over
-    features and components, whose own are `feature_noise` and `component_density`.
+    features and components, whose own are `feature_noise` and `component_density`. `own_density` says whether samples have densities of
+    their own, near those.
     """
 
     components: np.ndarray
@@ -34,6 +35,7 @@ class Learned(NamedTuple):
     density: float
     slab_mean: float
     slab_variance: float
+    own_density: bool
 
 
 def published(model: CodingModel, scales: Scales, dtype: np.dtype) -> Learned:
@@ -42,19 +44,21 @@ def published(model: CodingModel, scales: Scales, dtype: np.dtype) -> Learned:
     noise = np.broadcast_to(model.noise_variance, components.shape[1]).astype(dtype)
     density = np.broadcast_to(model.slab.density, len(components)).astype(dtype)
     common = float(np.mean(model.noise_variance)), float(np.mean(model.slab.density)), float(model.slab.mean), float(model.slab.variance)
-    return Learned(components, variance + components**2 * doubt[:, None], size, doubt, noise, density, *common)
+    own = model.density_weight is not None and bool(np.isfinite(model.density_weight))
+    return Learned(components, variance + components**2 * doubt[:, None], size, doubt, noise, density, *common, own)
 
 
-def coding_model(learned: Learned, *, own_density: bool = False, fast: bool = False) -> CodingModel:
-    """The model in which all codes have the same slab."""
+def coding_model(learned: Learned, *, own_density: bool | None = None, fast: bool = False) -> CodingModel:
+    """The model in which all codes have the same slab; samples have densities of their own as was learned, or as is said here."""
+    own = learned.own_density if own_density is None else own_density
     slab = Slab(learned.component_density.astype(np.float64), learned.slab_mean, learned.slab_variance)
     size = learned.scales.astype(np.float64)[:, None]
     components, variance = learned.components * size, _given_scales(learned) * size**2
-    return CodingModel(components, variance, slab, learned.feature_noise.astype(np.float64), density_weight(own_density), fast)
+    return CodingModel(components, variance, slab, learned.feature_noise.astype(np.float64), density_weight(own), fast)
 
 
 def published_codes(
-    learned: Learned, data: np.ndarray, *, own_density: bool = False, fast: bool = False, only: tuple[str, ...] = ()
+    learned: Learned, data: np.ndarray, *, own_density: bool | None = None, fast: bool = False, only: tuple[str, ...] = ()
 ) -> Codes:
     """The codes of the samples (rows) of `data`, in the scales of the published components; only some fields if they are named."""
     found = infer_codes(coding_model(learned, own_density=own_density, fast=fast), data, only)

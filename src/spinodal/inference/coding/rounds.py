@@ -19,6 +19,8 @@ from .scales import ComponentPrior, Usage
 _FIRST_STEPS, _STEPS = 10, 2
 # Settled when the evidence changes by less than this many nats per observed entry.
 SETTLED = 1e-3
+# Rounds that end so many nats per observed entry lower than they were have lost what they had found.
+_LOST = 0.05
 
 
 class Refined(NamedTuple):
@@ -39,7 +41,10 @@ def refine(
     weight: np.ndarray | None = None,
     tolerance: float = SETTLED,
 ) -> Refined:
-    """Up to `rounds` rounds of improvement; settled when the evidence of an entry changes by less than `tolerance` nats."""
+    """Up to `rounds` rounds of improvement; settled when the evidence of an entry changes by less than `tolerance` nats.
+
+    If they do not settle, and end lower than they were, as rounds by VAMP may, the best model of them is returned.
+    """
     if rounds == 0:
         return Refined(model, np.zeros(0), False, None)
     data = np.asarray(data)
@@ -49,6 +54,7 @@ def refine(
     atoms, features = model.components.shape
     history: list[float] = []
     settled, now, since = False, learn.at_first, 0
+    best: tuple[float, CodingModel, Sums] | None = None
     with jax.enable_x64(True):
         size = blocks.block_size(method, model, len(data))
         parts = [slice(first, first + size) for first in range(0, len(data), size)]
@@ -64,10 +70,14 @@ def refine(
             history.append(float(sums.evidence / sums.weight))
             change = abs(history[-1] - history[-2]) if len(history) > since + 1 else np.inf
             settled = bool(change * sums.weight < tolerance * sums.entries.sum())
+            if best is None or history[-1] > best[0]:
+                best = history[-1], model, sums
             model = improved(model, sums, prior, now)
             if settled and now != learn:  # what atoms and features have of their own comes last: early, an atom little used would stay so
                 now, settled, since = learn, False, len(history)  # the next round is the first to learn it, and the one after to tell
             at = method.ready(blocks.prepared(model, data.dtype))
+    if best is not None and not settled and best[0] * sums.weight > history[-1] * sums.weight + _LOST * sums.entries.sum():
+        _, model, sums = best
     model = model._replace(uncertainty=widened(model.uncertainty, sums, prior))
     return Refined(model, np.array(history), settled, Usage(sums.nonzeros, sums.total, sums.square))
 

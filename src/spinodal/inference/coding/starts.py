@@ -39,7 +39,7 @@ MANY_NOISES = (_MUCH_NOISE, _FIRST_NOISE)
 # nats an entry over the rounds, as on digits and wines, that is all, and the better goes on into the rounds. (On data drawn from the model
 # no run diverges, and they bring .06 nats in much noise, 5 dB, and up to 2 in little.) Then a search of so many iterations, which goes on
 # if it has done better than the rounds.
-_SMALL, _TRIED_ROUNDS, _FIRST_RUNS, _FIRST_TRIED, _PAYS, _TRIED = 3e7, 8, 2, 100, 0.03, 300
+_SMALL, _TRIED_ROUNDS, _FIRST_RUNS, _FIRST_TRIED, _PAYS, _TRIED = 3e7, 8, 4, 100, 0.03, 300
 # Iterations of message passing where it pays.
 _LONG = 2000
 # The variance of components that are samples, as a share of the prior's.
@@ -79,15 +79,15 @@ class Nominal(NamedTuple):
 
 
 class Options(NamedTuple):
-    """How to fit: starts, iterations and tolerance of message passing (None: it is tried), rounds of expectation maximisation, how codes
-    are found, and whether samples come in minibatches (None: if they are many)."""
+    """How to fit: starts, iterations and tolerance of message passing (None: it is tried), rounds of expectation maximisation, whether
+    samples have densities of their own (None: if the data say so), how codes are found, and whether samples come in minibatches (None: if they are many)."""
 
     n_components: int
     n_init: int
     max_iter: int | None
     tol: float
     refine_iter: int
-    own_density: bool
+    own_density: bool | None
     fast: bool
     seed: int
     progress: Callable[[str, int, float], None] | None
@@ -267,7 +267,7 @@ def _outside(task: Task, mean: np.ndarray, variance: np.ndarray, slab: Slab, noi
     """The model in the units of the data; components are in them already."""
     unit, options = task.unit, task.options
     slab = Slab(float(slab.density), float(slab.mean) * unit.codes, float(slab.variance) * unit.codes**2)
-    return CodingModel(mean, variance, slab, float(noise_variance) * unit.data**2, density_weight(options.own_density), options.fast)
+    return CodingModel(mean, variance, slab, float(noise_variance) * unit.data**2, density_weight(bool(options.own_density)), options.fast)
 
 
 def _judged(model: CodingModel, data: np.ndarray) -> float:
