@@ -190,10 +190,10 @@ def defaults(rows: list[Row]) -> str:
 
     def cell(found: list[Row]) -> str:
         row = found[0]
-        numbers = f"{float(row['decibels']):.2f} dB, {float(row['log_density']):.2f}, {float(row['cpu']):.0f} s" if "cpu" in row else ""
-        return row.get("text") or numbers + (
-            "" if row["status"] in ("converged", "unconfirmed") else f" ({row['status'].replace('_', ' ')})"
-        )
+        if "text" in row:
+            return row["text"]
+        ended = "" if row["status"] in ("converged", "unconfirmed") else f" ({row['status'].replace('_', ' ')})"
+        return f"{float(row['decibels']):.2f} dB, {float(row['log_density']):.2f}, {float(row['cpu']):.0f} s{ended}"
 
     order = [*dict.fromkeys(row["setting"] for row in rows), "defaults, to the best"]
     return pivot(lines, ("data",), "setting", cell, "data (samples × features, components)", "{}", order)

@@ -80,7 +80,8 @@ class Nominal(NamedTuple):
 
 class Options(NamedTuple):
     """How to fit: starts, iterations and tolerance of message passing (None: it is tried), rounds of expectation maximisation, whether
-    samples have densities of their own (None: if the data say so), how codes are found, and whether samples come in minibatches (None: if they are many)."""
+    samples have densities of their own (None: if the data say so), how codes are found, and whether samples come in minibatches (None: if
+    they are many)."""
 
     n_components: int
     n_init: int
