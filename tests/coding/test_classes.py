@@ -45,12 +45,21 @@ def test_reported_variances_are_the_errors(true: Classes) -> None:
     assert np.mean(variance) == pytest.approx(np.mean((values - clean) ** 2), rel=0.03)
 
 
-def test_missing_entries_are_what_the_normal_distribution_says(true: Classes) -> None:
+@pytest.mark.parametrize("spare", [0, 3])
+def test_missing_entries_are_what_the_normal_distribution_says(true: Classes, spare: int) -> None:
     """Against the textbook's conditional mean and variance, for one class."""
     one = Classes(*(part[:1] for part in true))
     random = np.random.default_rng(2)
     data, seen = random.normal(size=(5, FEATURES)).astype(np.float32), random.random((5, FEATURES)) < 0.6
-    found = complete(one, jnp.asarray(data), jnp.asarray(data), jnp.asarray(seen), np.float32(1.0), np.float32(NOISE))
+    found = complete(
+        one,
+        jnp.asarray(data),
+        jnp.asarray(data),
+        jnp.asarray(seen),
+        np.float32(1.0),
+        np.float32(NOISE),
+        most=int(seen.sum(axis=1).max()) + spare,
+    )
     atoms, mean = np.asarray(one.atoms[0], dtype=float), np.asarray(one.mean[0], dtype=float)
     C = (atoms * np.asarray(one.variance[0], dtype=float)) @ atoms.T
     for row, there, got, left in zip(data, seen, found.mean, found.variance, strict=True):

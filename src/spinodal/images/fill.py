@@ -21,6 +21,8 @@ _LEVELS, _LEAST_NOISE = np.geomspace(0.3, 0.1, 8), 0.08
 _MOST_SMOOTH = 100_000
 # Patches start in every second row and column.
 _STEP = 2
+# Numbers of seen pixels of patches are rounded up to a multiple of this, so that little is compiled.
+_SEEN_STEP = 16
 # Share of a round in the running sums of the next.
 _SHARE = 0.7
 
@@ -109,12 +111,17 @@ def _round(classes: Classes, guess: np.ndarray, data: np.ndarray, seen: np.ndarr
     i, j = (each.ravel() for each in np.meshgrid(*corners, indexing="ij"))
     within = np.add.outer(np.arange(SIDE) * data.shape[1], np.arange(SIDE)).ravel()
     pixels = (i * data.shape[1] + j)[:, None] + within
+    count = np.sum(seen.ravel()[pixels], axis=1)
+    order = np.argsort(count, kind="stable")  # patches of which much was seen have larger equations to solve
+    pixels, count = pixels[order], count[order]
     total, weight = np.zeros(data.size), np.zeros(data.size)
     sums: Sums | None = None
     for first in range(0, len(pixels), BLOCK):
         there = pixels[first : first + BLOCK]
         place = np.resize(there, (BLOCK, SIDE**2))  # the last block again and again, so that all have one shape
-        found = fetched(complete(classes, *(each.ravel()[place] for each in (guess, data, seen)), np.float32(level**2), np.float32(noise)))
+        most = min(-(-max(int(count[first : first + BLOCK][-1]), 1) // _SEEN_STEP) * _SEEN_STEP, SIDE**2)
+        parts = (each.ravel()[place] for each in (guess, data, seen))
+        found = fetched(complete(classes, *parts, np.float32(level**2), np.float32(noise), most=most))
         precision = 1 / (np.asarray(found.variance)[: len(there)] + noise)
         total += np.bincount(there.ravel(), (precision * np.asarray(found.mean)[: len(there)]).ravel(), data.size)
         weight += np.bincount(there.ravel(), precision.ravel(), data.size)

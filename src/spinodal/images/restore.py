@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import InputError, check_nonnegative, check_seed, shown
 from ..inference.coding.classes import BATCH, Classes, learn_classes, restored_samples
+from ..inference.execution.machine import one_thread_each
 from .noise import noise_level
 from .patches import SIDE, Average, Patches
 
@@ -76,7 +77,8 @@ def denoise(image: Any, sigma: float | str = "auto", *, seed: int = 0, progress:
     if level <= _NO_NOISE * np.ptp(picture):
         return Restored(picture, level)
     say = progress or (lambda stage, share: None)
-    return Restored(back([_denoised(plane, level, seed, say) for plane in planes], picture.shape), level)
+    with one_thread_each():
+        return Restored(back([_denoised(plane, level, seed, say) for plane in planes], picture.shape), level)
 
 
 def checked_picture(image: Any) -> np.ndarray:

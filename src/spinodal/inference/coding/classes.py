@@ -36,15 +36,15 @@ _ROOM = 4
 _FEWEST = 1e-3
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], static: tuple[str, ...] = ()) -> Callable[..., Any]:
     """Compiled, with all digits of single precision: some GPUs multiply matrices with three digits, and covariances lose their meaning."""
 
     @wraps(function)
-    def exactly(*arguments: Any) -> Any:
+    def exactly(*arguments: Any, **others: Any) -> Any:
         with jax.default_matmul_precision("highest"):
-            return function(*arguments)
+            return function(*arguments, **others)
 
-    return jax.jit(exactly)
+    return jax.jit(exactly, static_argnames=static)
 
 
 class Classes(NamedTuple):
@@ -205,21 +205,25 @@ class Completed(NamedTuple):
     sums: Sums
 
 
-@_compiled
-def complete(classes: Classes, guess: jax.Array, data: jax.Array, seen: jax.Array, level: jax.Array, noise: jax.Array) -> Completed:
-    """The entries of samples of which only some were `seen`, with noise, given the class that each is in.
+@partial(_compiled, static=("most",))
+def complete(
+    classes: Classes, guess: jax.Array, data: jax.Array, seen: jax.Array, level: jax.Array, noise: jax.Array, most: int
+) -> Completed:
+    """The entries of samples of which only some were `seen`, `most` of a sample at most, with noise, given the class that each is in.
 
     The class is that in which a first `guess` of the whole sample is most probable, if its error has the variance `level`.
     """
     which = jnp.argmax(log_density(classes, guess, level), axis=1)
-    known = seen.astype(data.dtype)
     covariance = ((classes.atoms * classes.variance[:, None, :]) @ classes.atoms.transpose(0, 2, 1))[which]
     middle = classes.mean[which]
-    part = known[:, :, None] * covariance
-    eye = jnp.eye(data.shape[1], dtype=data.dtype)
-    factor = jnp.linalg.cholesky(part * known[:, None, :] + eye * (known * noise + 1 - known)[:, :, None])
+    # Seen entries first: equations are solved for these alone, and for some that fill up.
+    place = jnp.argsort(~seen, axis=1, stable=True)[:, :most]
+    known = jnp.take_along_axis(seen, place, axis=1).astype(data.dtype)
+    part = known[:, :, None] * jnp.take_along_axis(covariance, place[:, :, None], axis=1)
+    among = jnp.take_along_axis(part, place[:, None, :], axis=2) * known[:, None, :]
+    factor = jnp.linalg.cholesky(among + jnp.eye(most, dtype=data.dtype) * (known * noise + 1 - known)[:, :, None])
     # One solve for both: two at a time can occupy all threads of a CPU, each waiting for one.
-    sides = jnp.concatenate([part, (known * (data - middle))[:, :, None]], axis=2)
+    sides = jnp.concatenate([part, (known * jnp.take_along_axis(data - middle, place, axis=1))[:, :, None]], axis=2)
     solved = jax.scipy.linalg.solve_triangular(factor, sides, lower=True)
     half, pull = solved[:, :, :-1], solved[:, :, -1:]
     across = half.transpose(0, 2, 1)
