@@ -45,8 +45,8 @@ def test_reported_variances_are_the_errors(true: Classes) -> None:
     assert np.mean(variance) == pytest.approx(np.mean((values - clean) ** 2), rel=0.03)
 
 
-@pytest.mark.parametrize("spare", [0, 3])
-def test_missing_entries_are_what_the_normal_distribution_says(true: Classes, spare: int) -> None:
+@pytest.mark.parametrize("spare", [False, True])
+def test_missing_entries_are_what_the_normal_distribution_says(true: Classes, spare: bool) -> None:
     """Against the textbook's conditional mean and variance, for one class."""
     one = Classes(*(part[:1] for part in true))
     random = np.random.default_rng(2)
