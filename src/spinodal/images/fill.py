@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.interpolate import griddata
+from scipy.ndimage import distance_transform_edt, gaussian_filter
 from scipy.sparse.linalg import spsolve
 
 from ..errors import InputError, check_nonnegative, check_seed
@@ -23,6 +24,9 @@ _MOST_SMOOTH = 100_000
 _STEP = 2
 # Numbers of seen pixels of patches are rounded up to a multiple of this, so that little is compiled.
 _SEEN_STEP = 16
+# Share of the seen pixels that are hidden at first, the fewest that tell anything, rounds in which they are seen again, and how near (in
+# pixels, a standard deviation) they count.
+_HIDDEN, _FEWEST_HIDDEN, _LAST_ROUNDS, _NEAR = 0.1, 100, 3, 32.0
 # Share of a round in the running sums of the next.
 _SHARE = 0.7
 
@@ -83,26 +87,56 @@ def _checked_mask(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _filled(plane: np.ndarray, missing: np.ndarray, sigma: float, seed: int, say: Progress) -> np.ndarray:
-    """Completed patches averaged, weighted by precision, at falling levels of error."""
+    """Completed patches averaged, weighted by precision, at falling levels of error; then mixed with the smoothest surface.
+
+    A tenth of the seen pixels is hidden until the last rounds, and tells how much of each is best.
+    """
     if missing.all():
         return np.zeros_like(plane)
     middle, spread = float(np.mean(plane[~missing])), float(np.std(plane[~missing]))
     if spread == 0:
         return np.full(plane.shape, middle)
     data = np.where(missing, 0.0, (plane - middle) / spread).astype(np.float32)
-    guess = _interpolated(data, missing).astype(np.float32)
-    noise = max(sigma / spread, _LEAST_NOISE) ** 2
+    hidden = _hidden(missing, seed)
+    open_now = missing | hidden
+    smooth = _interpolated(data, open_now).astype(np.float32)
+    guess, noise = smooth, max(sigma / spread, _LEAST_NOISE) ** 2
     patches = Patches(guess)
     classes = learn_classes(lambda random: patches.some(BATCH, random), class_count(patches), float(_LEVELS[0] ** 2), seed)
-    sums = None
+    sums, share = None, np.ones(data.shape)
+    last = len(_LEVELS) - _LAST_ROUNDS
     for k, level in enumerate(_LEVELS):
-        guess, new = _round(classes, guess, data, ~missing, float(level), noise)
+        if k == last and hidden.any():  # the hidden pixels have told what they know, and are seen from now on
+            share, open_now = _shares(smooth, guess, data, missing, hidden), missing
+            smooth, guess = _interpolated(data, missing).astype(np.float32), np.where(hidden, data, guess)
+        guess, new = _round(classes, guess, data, ~open_now, float(level), noise)
         sums = new if sums is None else Sums(*((1 - _SHARE) * old + _SHARE * now for old, now in zip(sums, new, strict=True)))
         classes = fetched(best_classes(sums, np.float32(noise)))
         if sigma == 0:
-            guess = np.where(missing, guess, data)
+            guess = np.where(open_now, guess, data)
         say("filling", (k + 1) / len(_LEVELS))
+    guess = np.where(missing, smooth + share * (guess - smooth), guess)
     return middle + spread * guess.astype(np.float64)
+
+
+def _hidden(missing: np.ndarray, seed: int) -> np.ndarray:
+    """Some of the pixels that were seen, at random; none if they are few."""
+    hidden = ~missing & (np.random.default_rng(seed).random(missing.shape) < _HIDDEN)
+    return hidden if hidden.sum() >= _FEWEST_HIDDEN else np.zeros_like(hidden)
+
+
+def _shares(smooth: np.ndarray, guess: np.ndarray, data: np.ndarray, missing: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+    """How much of the way from the smooth surface to the patches' guess is best: by least squares, from hidden pixels not far away.
+
+    Missing pixels that are further from all seen ones than the hidden pixels were are left to the patches: nothing is known of such.
+    """
+    step = np.where(hidden, guess - smooth, 0.0).astype(np.float64)
+    along, square = step * np.where(hidden, data - smooth, 0.0), step**2
+    whole = np.sum(along) / max(np.sum(square), np.finfo(float).tiny)
+    near, size = (gaussian_filter(each, _NEAR, mode="constant") for each in (along, square))
+    prior = max(float(np.mean(size)), np.finfo(float).tiny)
+    far = distance_transform_edt(missing | hidden)
+    return np.where(far > far[hidden].max(), 1.0, np.clip((near + prior * whole) / (size + prior), 0.0, 1.0))
 
 
 def _round(classes: Classes, guess: np.ndarray, data: np.ndarray, seen: np.ndarray, level: float, noise: float) -> tuple[np.ndarray, Sums]:
