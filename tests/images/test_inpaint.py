@@ -7,7 +7,7 @@ import pytest
 
 import spinodal as sp
 from pictures import noisy, rms, truth
-from spinodal.images.fill import _interpolated
+from spinodal.images.fill import _interpolated, _shares
 
 MISSING = np.random.default_rng(0).random(truth().shape) < 0.5
 
@@ -41,6 +41,27 @@ def test_colours_may_miss_together_or_alone(alike: bool) -> None:
     image = sp.images.inpaint(coloured, where).image
     worst = np.stack([_interpolated(coloured[:, :, k], where if alike else where[:, :, k]) for k in range(3)], axis=2)
     assert rms(image, coloured) < rms(worst, coloured)
+
+
+@pytest.mark.claims
+def test_a_smooth_picture_is_left_to_the_smooth_surface() -> None:
+    i, j = np.mgrid[:64, :64] / 64
+    smooth = 100 * np.sin(3 * i + 2 * j**2) + 20 * np.cos(9 * i * j)
+    missing = np.random.default_rng(2).random(smooth.shape) < 0.8
+    assert rms(sp.images.inpaint(smooth, missing).image, smooth) < 1.05 * rms(_interpolated(smooth, missing), smooth)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_hidden_pixels_tell_how_much_of_the_patches_is_best(share: float) -> None:
+    """Of a truth that lies between the two; nothing is told of pixels in the middle of a hole."""
+    random = np.random.default_rng(0)
+    smooth, step = random.normal(size=(2, 64, 64))
+    missing = random.random(smooth.shape) < 0.5
+    missing[20:40, 20:40] = True
+    hidden = ~missing & (random.random(smooth.shape) < 0.1)
+    found = _shares(smooth, smooth + step, smooth + share * step, missing, hidden)
+    assert found[30, 30] == 1.0
+    np.testing.assert_allclose(found[hidden], share, atol=1e-6)
 
 
 def test_a_picture_of_one_shade_or_one_pixel_stays_so() -> None:

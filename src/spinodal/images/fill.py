@@ -26,7 +26,7 @@ _STEP = 2
 _SEEN_STEP = 16
 # Share of the seen pixels that are hidden at first, the fewest that tell anything, rounds in which they are seen again, and how near (in
 # pixels, a standard deviation) they count.
-_HIDDEN, _FEWEST_HIDDEN, _LAST_ROUNDS, _NEAR = 0.1, 100, 3, 32.0
+_HIDDEN, _FEWEST_HIDDEN, _LAST_ROUNDS, _NEAR = 0.1, 30, 3, 32.0
 # Share of a round in the running sums of the next.
 _SHARE = 0.7
 
