@@ -19,8 +19,8 @@ from .scales import ComponentPrior, Usage
 _FIRST_STEPS, _STEPS = 10, 2
 # Settled when the evidence changes by less than this many nats per observed entry.
 SETTLED = 1e-3
-# Rounds that end so many nats per observed entry lower than they were have lost what they had found.
-_LOST = 0.05
+# Rounds that bring nothing before the best model is taken: rounds by VAMP may go up and down, and may lose what they had found.
+_PATIENCE = 6
 
 
 class Refined(NamedTuple):
@@ -43,7 +43,8 @@ def refine(
 ) -> Refined:
     """Up to `rounds` rounds of improvement; settled when the evidence of an entry changes by less than `tolerance` nats.
 
-    If they do not settle, and end lower than they were, as rounds by VAMP may, the best model of them is returned.
+    They have settled, too, when some rounds brought nothing. If they end lower than they were, as rounds by VAMP may, the best model of
+    them is returned.
     """
     if rounds == 0:
         return Refined(model, np.zeros(0), False, None)
@@ -53,7 +54,7 @@ def refine(
     data = data.astype(method.PRECISION or data.dtype, copy=False)
     atoms, features = model.components.shape
     history: list[float] = []
-    settled, now, since = False, learn.at_first, 0
+    settled, now, waited, since = False, learn.at_first, 0, 0
     best: tuple[float, CodingModel, Sums] | None = None
     with jax.enable_x64(True):
         size = blocks.block_size(method, model, len(data))
@@ -69,14 +70,20 @@ def refine(
             sums = total([host_sums(found, atoms, features) for _, found in moved])
             history.append(float(sums.evidence / sums.weight))
             change = abs(history[-1] - history[-2]) if len(history) > since + 1 else np.inf
-            settled = bool(change * sums.weight < tolerance * sums.entries.sum())
+            least = tolerance * sums.entries.sum() / sums.weight
+            waited = 0 if best is None or history[-1] > best[0] + least else waited + 1
             if best is None or history[-1] > best[0]:
                 best = history[-1], model, sums
+            if waited >= _PATIENCE:
+                settled, (_, model, sums) = True, best
+            else:
+                settled = bool(change < least)
             model = improved(model, sums, prior, now)
             if settled and now != learn:  # what atoms and features have of their own comes last: early, an atom little used would stay so
-                now, settled, since = learn, False, len(history)  # the next round is the first to learn it, and the one after to tell
+                # The next round is the first to learn it, and the one after to tell.
+                now, settled, waited, since = learn, False, 0, len(history)
             at = method.ready(blocks.prepared(model, data.dtype))
-    if best is not None and not settled and best[0] * sums.weight > history[-1] * sums.weight + _LOST * sums.entries.sum():
+    if best is not None and best[0] > history[-1] + least:
         _, model, sums = best
     model = model._replace(uncertainty=widened(model.uncertainty, sums, prior))
     return Refined(model, np.array(history), settled, Usage(sums.nonzeros, sums.total, sums.square))
