@@ -227,6 +227,13 @@ def scale(rows: list[Row]) -> str:
     return pivot(long, ("what", "samples", "machine"), "name", lambda cell: cell[0]["value"], "what, samples, machine", "{}")
 
 
+def first_answers(rows: list[Row]) -> str:
+    """Seconds, what they are compared with, the figure made of both, and the most that it may be."""
+    names = {"seconds": "s", "against": "compared with, s", "figure": "figure", "cpu_figure": "in CPU time", "target": "at most"}
+    long = [{"what": row["what"], "name": name, "value": row[key]} for row in rows for key, name in names.items()]
+    return pivot(long, ("what",), "name", lambda cell: cell[0]["value"], "what", "{}")
+
+
 TABLES: dict[str, Callable[[list[Row]], str]] = {
     "noise": noise,
     "noise_auto": noise_learned,
@@ -242,5 +249,6 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     "completion": completion,
     "defaults": defaults,
     "load": load,
+    "first_answers": first_answers,
     "scale": scale,
 }
