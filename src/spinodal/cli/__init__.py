@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
 from collections.abc import Sequence
 
 from .app import app
+from .startup import seldom_look_for_garbage
 from .sweep_app import app as sweep
 
 app.add_typer(sweep, name="sweep")
@@ -16,9 +16,6 @@ app.add_typer(sweep, name="sweep")
 __all__ = ["app", "main"]
 
 BAD_INPUT = 2
-# How many new objects, and how many looks at younger ones, make Python look for garbage. Nearly all that a command makes, modules and
-# traced functions, lives to its end: with Python's own thresholds a tenth of a first answer went into looking through it.
-_LOOKS = (50_000, 20, 100)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -27,7 +24,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
     from ..errors import INTERRUPTED, InputError
 
-    gc.set_threshold(*_LOOKS)
+    seldom_look_for_garbage()
     _print_anything()
     try:
         # The name is ours also under `python -m spinodal`; completion goes by it.

@@ -370,5 +370,7 @@ def explore(
 ) -> None:
     """A page on this computer: sliders, phase diagram, potential, and AMP run live (extra: spinodal[explorer])."""
     from ..explorer.server import explore as serve
+    from .startup import look_for_garbage_as_usual
 
+    look_for_garbage_as_usual()
     serve(host, port, open_browser=not no_browser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -11,6 +12,20 @@ from .. import cache
 # XLA writes lines of warnings on loading compiled code; this lets only fatal ones through. JAX itself sets a lower level when it is
 # imported, which a process started by another one inherits.
 _LEVEL, _QUIET, _BY_JAX = "TF_CPP_MIN_LOG_LEVEL", "3", "1"
+
+# How many new objects, and how many looks at younger ones, make Python look for garbage. Nearly all that a command makes, modules and
+# traced functions, lives to its end: with Python's own thresholds a tenth of a first answer went into looking through it.
+_SELDOM, _AS_USUAL = (50_000, 20, 100), gc.get_threshold()
+
+
+def seldom_look_for_garbage() -> None:
+    """For commands that end soon."""
+    gc.set_threshold(*_SELDOM)
+
+
+def look_for_garbage_as_usual() -> None:
+    """For those that stay, and must not grow."""
+    gc.set_threshold(*_AS_USUAL)
 
 
 def prepare(*, use_cache: bool) -> None:
