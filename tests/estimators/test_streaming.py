@@ -10,7 +10,6 @@ from fits import ATOMS, drawn, learned
 from scipy import sparse
 
 import spinodal as sp
-from spinodal.inference.coding import sources
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 SAMPLES = 6000
@@ -46,20 +45,6 @@ def test_parts_of_the_data_are_as_good_as_all_of_them(tmp_path: Path) -> None:
     outside = sp.DictionaryLearner(ATOMS, random_state=0).fit(table)
     assert found(outside, atoms) >= ATOMS - 2
     assert outside.components_.dtype == np.float32
-
-
-@pytest.mark.parametrize("outside", [False, True])
-def test_rows_that_judge_are_never_drawn(outside: bool, tmp_path: Path) -> None:
-    rows = np.arange(1000.0)[:, None]
-    if outside:
-        rows = np.memmap(tmp_path / "rows", np.float64, "w+", shape=rows.shape)
-        rows[:, 0] = np.arange(1000)
-    random = np.random.default_rng(0)
-    judges, numbers = sources.drawn(rows, 128, random)
-    np.testing.assert_array_equal(judges[:, 0], numbers)
-    learned_from = np.concatenate([sources.drawn(rows, 192, random, numbers)[1] for _ in range(200)])
-    assert not set(numbers) & set(learned_from)
-    assert len(set(learned_from)) > 0.95 * (1000 - len(set(numbers)))
 
 
 def test_samples_of_weight_zero_do_not_count() -> None:

@@ -17,9 +17,8 @@ from .stream import BATCH, Stream, absorbed, finished, learn_stream
 
 # More codes than this are not kept: their samples come in minibatches.
 _MANY = 2_000_000
-# Minibatches for every round that is allowed, samples by which they are judged, of which there are at least so many times as many, and
-# nats per entry by which late evidences may differ.
-_BATCHES, _JUDGES, _FEW_JUDGES, _ALIKE = 2, 256, 8, 1e-2
+# Minibatches for every round that is allowed, samples by which they are judged, and nats per entry by which late evidences may differ.
+_BATCHES, _JUDGES, _ALIKE = 2, 256, 1e-2
 
 
 class Fitted(NamedTuple):
@@ -82,18 +81,14 @@ def wants_minibatches(data: Any, options: Options) -> bool:
 
 def fit_minibatches(source: Any, given: Given, options: Options, before: Learned | None = None, mean: np.ndarray | None = None) -> Fitted:
     """Learn from minibatches of anything with rows, in memory or not; `mean` is taken off first. Codes are found by VAMP, in single
-    precision, and some samples that are not learned from judge them by expectation propagation."""
+    precision, and some samples, which may be among those learned from, judge them by expectation propagation."""
     random = np.random.default_rng(options.seed)
     off = 0.0 if mean is None else mean
 
-    read, judges = drawn(source, min(_JUDGES, source.shape[0] // _FEW_JUDGES), random)
-    judge = (read - off).astype(np.float32)
-
-    def draw(random: np.random.Generator) -> np.ndarray:
-        return (drawn(source, BATCH, random, judges)[0] - off).astype(np.float32)
+    def draw(random: np.random.Generator, count: int = BATCH) -> np.ndarray:
+        return (drawn(source, count, random) - off).astype(np.float32)
 
     some = draw(random)
-    judge = judge if len(judge) else some
     if not np.nansum(np.square(some)) > 0:
         return _nothing_learned(task_of(some, given, None, options))
     start = begun(some, given, options, before)
@@ -101,7 +96,7 @@ def fit_minibatches(source: Any, given: Given, options: Options, before: Learned
     most = max(_BATCHES * options.refine_iter, batches)
     free = before is None and "noise_variance" in given.learn
     firsts = [by_samples(start.task, options.seed, noise).model for noise in MANY_NOISES] if free else [start.stream.model]
-    stream, settled = learn_stream(draw, judge, firsts, start.task.prior, _all_of(start.task), most, options.seed)
+    stream, settled = learn_stream(draw, draw(random, _JUDGES), firsts, start.task.prior, Learn(given.learn, None, None), most, options.seed)
     return fitted_so_far(Ongoing(start.task, stream), source.dtype, "converged" if settled else "max_iterations")
 
 
@@ -114,7 +109,7 @@ def begun(some: np.ndarray, given: Given, options: Options, before: Learned | No
 
 def went_on(ongoing: Ongoing, data: np.ndarray, weight: np.ndarray | None = None) -> Ongoing:
     """The fit after more samples."""
-    stream, learn = ongoing.stream, _all_of(ongoing.task)
+    stream, learn = ongoing.stream, Learn(ongoing.task.given.learn, None, None)
     for first in range(0, len(data), BATCH):
         rows = slice(first, first + BATCH)
         part = data[rows].astype(np.float32)

@@ -11,21 +11,14 @@ import numpy as np
 _RUN = 64
 
 
-def drawn(source: Any, count: int, random: np.random.Generator, without: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """About `count` rows at random, and their numbers; short runs of rows where single ones would be slow to read.
-
-    The rows whose numbers are in `without` are left out.
-    """
-    rows, out = source.shape[0], np.zeros(0, int) if without is None else without
+def drawn(source: Any, count: int, random: np.random.Generator) -> np.ndarray:
+    """`count` rows at random; short runs of rows where single ones would be slow to read."""
+    rows = source.shape[0]
     if type(source) is np.ndarray or rows <= count:
-        order = random.choice(rows, min(count + len(out), rows), replace=False)
-        order = order[~np.isin(order, out)][:count]
-        return np.asarray(source)[order], order
+        order = random.choice(rows, min(count, rows), replace=False)
+        return np.asarray(source)[order]
     starts = random.integers(0, max(rows - _RUN, 0) + 1, -(-count // _RUN))
-    numbers = np.concatenate([np.arange(first, min(first + _RUN, rows)) for first in np.sort(starts)])[:count]
-    read = np.concatenate([np.asarray(source[first : first + _RUN]) for first in np.sort(starts)])[:count]
-    kept = ~np.isin(numbers, out)
-    return read[kept], numbers[kept]
+    return np.concatenate([np.asarray(source[first : first + _RUN]) for first in np.sort(starts)])[:count]
 
 
 def chunks(source: Any, size: int) -> Iterator[np.ndarray]:

@@ -30,7 +30,7 @@ _IDLE, _REVIVALS = 0.02, 24
 # Samples in a minibatch.
 BATCH = 4096
 # Minibatches between judgements, how many of these may bring nothing, and nats per entry that are something.
-_CHECK, _PATIENCE, _JUDGED_WELL = 6, 2, 3e-3
+_CHECK, _PATIENCE, _JUDGED_WELL = 6, 2, 1e-3
 # After so many judgements the better of several first models is known: after one, what is ahead may end behind.
 _TRIED = 3
 # Codes have settled well enough to judge by when they change by this many standard deviations of the slab.
@@ -112,7 +112,7 @@ def learn_stream(
             for _ in range(min(_CHECK, most - stream.steps)):
                 stream = absorbed(stream, draw(random), prior, learn)
             value, checks = judged(stream.model, judge), checks - 1
-            waited = 0 if value > highest + least or stream.steps <= _COMMON_STEPS else waited + 1
+            waited = 0 if value > highest + least else waited + 1
             best, highest = (stream, value) if value > highest else (best, highest)
         return _Course(stream, best, highest, waited)
 
