@@ -114,7 +114,7 @@ def test_a_warm_start_goes_on_from_the_last_fit() -> None:
     assert np.isnan(model.reproducibility_).all()
     model.fit(data)
     assert len(model.history_["residual"]) == 0  # no message passing
-    assert model.n_iter_ == len(model.history_["evidence"]) <= 4  # two for what all share, two for what features have of their own
+    assert model.n_iter_ == len(model.history_["evidence"]) <= 3
     np.testing.assert_allclose(model.components_, before, atol=0.02)
 
 

@@ -15,7 +15,7 @@ _LEVEL, _QUIET, _BY_JAX = "TF_CPP_MIN_LOG_LEVEL", "3", "1"
 
 # How many new objects, and how many looks at younger ones, make Python look for garbage. Nearly all that a command makes, modules and
 # traced functions, lives to its end: with Python's own thresholds a tenth of a first answer went into looking through it.
-_SELDOM, _AS_USUAL = (50_000, 20, 100), gc.get_threshold()
+_SELDOM, _AS_USUAL = (50_000, 10, 10), gc.get_threshold()
 
 
 def seldom_look_for_garbage() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, check
 from ..inference.checks import is_centered
@@ -26,6 +24,7 @@ from ..inference.coding import (
     published_codes,
     restored_std,
 )
+from ..inference.execution.machine import one_thread_each
 from .coders import check_coder, sparse_codes
 from .sanity import means_to_take, without_masked
 from .storage import Storable
@@ -71,7 +70,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         known = self.warm_start and hasattr(self, "components_") and self.components_.shape == (n_components, X.shape[1])
         before = self._learned() if known else None
         data = X - self.mean_ if self.mean_.any() else X
-        with one_thread():
+        with one_thread_each():
             self._keep(fit_components(data, given, nominal, options_of(self, n_components, X.shape), before, weight))
         return self._warned()
 
@@ -261,7 +260,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         kind = np.float32 if fast and is_auto(self.fast) else X.dtype
         data = (X - self.mean_ if self.mean_.any() else X).astype(kind, copy=False)
         own = None if is_auto(self.own_density) else bool(self.own_density)
-        with one_thread():
+        with one_thread_each():
             return published_codes(self._learned(), data, own_density=own, fast=fast, only=only), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
@@ -290,13 +289,3 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def one_thread() -> Any:
-    """Many small matrices: several threads to each would mostly wait for each other. JAX has threads of its own."""
-    return _threads().limit(limits=1, user_api="blas")
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all libraries that are loaded, which takes as long as the codes of a small sample

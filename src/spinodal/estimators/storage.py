@@ -106,7 +106,6 @@ class Storable:
         history = {name: stored.pop(name) for name in list(stored) if name.startswith("history_.")}
         values |= stored
         if "components_" in values:
-            values.setdefault("own_density_", values.get("own_density") is True)  # files of before it was learned
             values["history_"] = {name.removeprefix("history_."): value for name, value in history.items()}
         model = cls()
         why = _objection(model, values)

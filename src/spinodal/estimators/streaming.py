@@ -10,7 +10,8 @@ import numpy as np
 from ..errors import InputError
 from ..inference.checks import is_centered
 from ..inference.coding import LEAST_ROWS, Given, Ongoing, begun, fit_minibatches, fitted_so_far, is_lazy, went_on
-from .factorizer import Factorizer, one_thread
+from ..inference.execution.machine import one_thread_each
+from .factorizer import Factorizer
 from .sanity import means_to_take
 from .validation import options_of, weights_of
 
@@ -46,7 +47,7 @@ class Streaming(Factorizer):
                 self.mean_ = means_to_take(is_centered(self.center), X, n_components, self.slab_mean)
             options = options_of(self, n_components, X.shape)
             again = begun((X - self.mean_).astype(np.float32), given, options, self._learned() if known else None)
-        with one_thread():
+        with one_thread_each():
             self._ongoing = went_on(again, X - self.mean_, weights_of(sample_weight, X))
             self._keep(fitted_so_far(self._ongoing, X.dtype))
         return self
@@ -70,6 +71,6 @@ class Streaming(Factorizer):
         n_components = self._count(first, None)
         self.mean_ = means_to_take(is_centered(self.center), first, n_components, self.slab_mean)
         options = options_of(self, n_components, source.shape, minibatches=True)
-        with one_thread():
+        with one_thread_each():
             self._keep(fit_minibatches(source, given, options, mean=self.mean_))
         return self._warned()

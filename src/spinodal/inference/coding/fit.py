@@ -59,7 +59,8 @@ def fit_components(
     if not np.nansum(np.square(data)) > 0:
         return _nothing_learned(task)
     first = best_start(task) if before is None else Start(None, _with_given(before, task), np.nan)
-    refined = refine(data, first.model, task.prior, _all_of(task), options.refine_iter, weight)
+    learn = Learn(given.learn, None, None, options.own_density is None)
+    refined = refine(data, first.model, task.prior, learn, options.refine_iter, weight, goes_on=before is not None)
     found = first.found
     solver_status = found.status if found is not None else "max_iterations" if before is None else "converged"
     settled = "converged" if refined.settled else "max_iterations"
@@ -96,7 +97,9 @@ def fit_minibatches(source: Any, given: Given, options: Options, before: Learned
     most = max(_BATCHES * options.refine_iter, batches)
     free = before is None and "noise_variance" in given.learn
     firsts = [by_samples(start.task, options.seed, noise).model for noise in MANY_NOISES] if free else [start.stream.model]
-    stream, settled = learn_stream(draw, draw(random, _JUDGES), firsts, start.task.prior, Learn(given.learn, None, None), most, options.seed)
+    stream, settled = learn_stream(
+        draw, draw(random, _JUDGES), firsts, start.task.prior, Learn(given.learn, None, None), most, options.seed
+    )
     return fitted_so_far(Ongoing(start.task, stream), source.dtype, "converged" if settled else "max_iterations")
 
 
@@ -131,11 +134,6 @@ def fitted_so_far(ongoing: Ongoing, dtype: Any, status: str | None = None) -> Fi
     learned = _published(task._replace(data=task.data.astype(dtype)), model, usage, seen)
     history = trace_of(None, task.unit) | {"evidence": np.array(stream.evidence)}
     return Fitted(learned, status, status, stream.steps, history)
-
-
-def _all_of(task: Task) -> Learn:
-    """All that is not given is learned, and what features, atoms and samples have of their own if the data say so."""
-    return Learn(task.given.learn, None, None, task.options.own_density is None)
 
 
 def _published(task: Task, model: CodingModel, usage: Usage | None, seen: np.ndarray) -> Learned:

@@ -40,11 +40,14 @@ def refine(
     rounds: int,
     weight: np.ndarray | None = None,
     tolerance: float = SETTLED,
+    *,
+    goes_on: bool = False,
 ) -> Refined:
     """Up to `rounds` rounds of improvement; settled when the evidence of an entry changes by less than `tolerance` nats.
 
-    They have settled, too, when some rounds brought nothing. If they end lower than they were, as rounds by VAMP may, the best model of
-    them is returned.
+    What atoms, features and samples have of their own is learned when all else has settled, or at once where the model `goes_on` from
+    another fit. Rounds have settled, too, when some of them brought nothing. If they end lower than they were, as rounds by VAMP may, the
+    best model of them is returned.
     """
     if rounds == 0:
         return Refined(model, np.zeros(0), False, None)
@@ -54,7 +57,7 @@ def refine(
     data = data.astype(method.PRECISION or data.dtype, copy=False)
     atoms, features = model.components.shape
     history: list[float] = []
-    settled, now, waited, since = False, learn.at_first, 0, 0
+    settled, now, waited, since = False, learn if goes_on else learn.at_first, 0, 0
     best: tuple[float, CodingModel, Sums] | None = None
     with jax.enable_x64(True):
         size = blocks.block_size(method, model, len(data))
@@ -83,7 +86,8 @@ def refine(
                 # The next round is the first to learn it, and the one after to tell.
                 now, settled, waited, since = learn, False, 0, len(history)
             at = method.ready(blocks.prepared(model, data.dtype))
-    if best is not None and best[0] > history[-1] + least:
+    assert best is not None
+    if best[0] > history[-1] + least:
         _, model, sums = best
     model = model._replace(uncertainty=widened(model.uncertainty, sums, prior))
     return Refined(model, np.array(history), settled, Usage(sums.nonzeros, sums.total, sums.square))

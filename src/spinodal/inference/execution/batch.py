@@ -106,6 +106,7 @@ def make_ready(plan: Plan, observed: Observed, model: Model, draws: Any, start: 
     if inspects:
         inspect_batch.ahead(plan, observed, model, run)
         found, marked = inspect_batch.shape(plan, observed, model, run).found, np.zeros(len(number), bool)
+        # As `with_directions` returns them.
         found = found._replace(correlations=None, missing=number, directions=found.correlations)
         repair_batch.ahead(plan, observed, model, run, found, marked, marked, Cooling(np.zeros(len(number)), number))
     conclude_batch.ahead(plan, observed, model, run, 0.0)

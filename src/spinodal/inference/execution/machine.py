@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -129,12 +130,18 @@ def one_thread_each() -> AbstractContextManager[Any]:
     """The context for many small factorizations: each by one thread of LAPACK.
 
     Several wait for one another at every step of each, and find nobody where something else keeps the cores busy: filling in a picture took
-    three times as long beside one other process, and thirty times beside two.
+    three times as long beside one other process, and thirty times beside two. JAX has threads of its own.
     """
-    import scipy.linalg  # noqa: F401 (whose LAPACK JAX uses, and which has to be there to be limited)
-    from threadpoolctl import threadpool_limits
+    return _threads().limit(limits=1, user_api="blas")
 
-    return threadpool_limits(1, user_api="blas")
+
+@cache
+def _threads() -> Any:
+    """What looks through all libraries that are loaded, which takes as long as the codes of a small sample."""
+    import scipy.linalg  # noqa: F401 (whose LAPACK JAX uses, and which has to be there to be limited)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 class OneDevice:

@@ -110,6 +110,7 @@ def first_guess(task: Task, draws: Any) -> Moments:
     if not task.channel.shows_units:  # counts, say: what each says of its z by itself
         Y = task.seen(task.channel.output(task.Y, jnp.zeros_like(task.Y), task.power).g)
     columns = Y[:, jnp.clip(place.astype(int), 0, P - 1)]
+    # Numbers between -sqrt(3) and sqrt(3) have the mean square 1.
     guess = _normalised(columns) + _RANDOM * math.sqrt(3) * (2 * draws[1:] - 1)
     mean, variance = task.start
     return Moments(mean + jnp.sqrt(variance) * _normalised(guess), _FIRST_VARIANCE * variance)
