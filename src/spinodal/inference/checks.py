@@ -101,14 +101,15 @@ def centred(observed: Observed, center: Any, models: Sequence[Model], learn: Seq
         return Centred(observed)
     Y, _, mask = observed
     seen = np.ones(Y.shape, bool) if mask is None else np.asarray(mask, bool)
-    means = np.sum(Y, axis=-1, where=seen) / np.maximum(np.sum(seen, axis=-1), 1)
+    off = np.ones(len(Y) if Y.ndim == 3 else 1, bool)
     if wanted is None:
         N = _least_atoms(observed.F_prime, n_atoms)
         instances = zip(Y, seen, strict=True) if Y.ndim == 3 else [(Y, seen)]
-        off = [is_off_centre(entries, there, N) for entries, there in instances]
-        if not any(off):
+        off = np.array([is_off_centre(entries, there, N) for entries, there in instances])
+        if not off.any():
             return Centred(observed)
-        means = np.where(np.array(off)[:, None] if Y.ndim == 3 else off[0], means, 0.0)
+    means = np.sum(Y, axis=-1, where=seen) / np.maximum(np.sum(seen, axis=-1), 1)
+    means = np.where(off[:, None] if Y.ndim == 3 else off[0], means, 0.0)
     return Centred(less(observed, means), means, "auto" if wanted is None else "asked")
 
 

@@ -9,6 +9,7 @@ are normal numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +23,9 @@ from .suspicious_table import Table
 
 _SETTLED = "the run settled, but "
 
-# More entries than this are not looked at: of larger data, signals at equal distances are taken. A millisecond or two for each instance.
-_MOST_ENTRIES = 100_000
+# More entries, and residuals, than these are not looked at: of larger data, signals at equal distances are taken. Less than a millisecond
+# for each instance, so that a batch on a GPU need not wait for it.
+_MOST_ENTRIES, _MOST_RESIDUALS = 100_000, 20_000
 # Fewer entries, or fewer in a column, say nothing.
 _FEWEST_ENTRIES, _SHORTEST_COLUMN = 200, 16
 # Clipping matters from this share of the entries on; where more than this share are equal, it is something else (most of Y is zero, say).
@@ -52,10 +54,11 @@ def judged_by_data(solution: Solution) -> Solution:
     if not solution.batched:
         reason = misfit(solution) if solution.status is Status.CONVERGED else None
         return solution if reason is None else replace(solution, status=Status.MISFIT, reason=_SETTLED + reason)
-    for k in np.flatnonzero([status is Status.CONVERGED for status in solution.status]):
-        reason = misfit(solution[int(k)])
-        if reason is not None:
-            solution.status[k], solution.reason[k] = Status.MISFIT, _SETTLED + reason
+    settled = [k for k, status in enumerate(solution.status) if status is Status.CONVERGED]
+    with ThreadPoolExecutor() as threads:  # NumPy sorts and multiplies without Python's lock
+        for k, reason in zip(settled, threads.map(misfit, [solution[k] for k in settled]), strict=True):
+            if reason is not None:
+                solution.status[k], solution.reason[k] = Status.MISFIT, _SETTLED + reason
     return solution
 
 
@@ -70,8 +73,7 @@ def misfit(solution: Solution) -> str | None:
 
 def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     Y, _, mask = solution.observed  # type: ignore[misc]
-    M, P = np.shape(Y)
-    kept = np.arange(P) if M * P <= _MOST_ENTRIES else np.linspace(0, P - 1, max(2, _MOST_ENTRIES // M)).astype(int)
+    kept = _some(np.shape(Y), _MOST_ENTRIES)
     Y = np.asarray(Y)[:, kept].astype(float)
     seen = np.isfinite(Y) & (True if mask is None else np.asarray(mask, bool)[:, kept])
     if np.sum(seen) < _FEWEST_ENTRIES or not np.any(Y):
@@ -79,6 +81,8 @@ def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     offset = 0.0 if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
     if isinstance(model.prior.F, Gaussian):
         yield from of_values(Table(np.where(seen, Y + offset, 0.0), seen, solution.names.rows), model)
+    fewer = _some(Y.shape, _MOST_RESIDUALS)
+    Y, seen, kept = Y[:, fewer], seen[:, fewer], kept[fewer]
     left = _left(solution, np.where(seen, Y, 0.0), seen, kept)
     if left is None:
         return
@@ -89,6 +93,12 @@ def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     if not variance.ndim:
         yield from of_rows(table, left)
     yield from _far_out(left, seen)
+
+
+def _some(shape: tuple[int, ...], most: int) -> np.ndarray:
+    """Columns at equal distances, with so many entries at most."""
+    M, P = shape
+    return np.arange(P) if most >= M * P else np.linspace(0, P - 1, max(2, most // M)).astype(int)
 
 
 def of_values(table: Table, model: Model) -> Iterator[str]:

@@ -34,8 +34,9 @@ _CONSTANT = 10
 _TIES, _CLIPPED = 3, 5
 # On a grid of values ties are no surprise; so many times as many at the last value as at the one before are.
 _PILE = 4.0
-# A grid is looked for among so many entries; it has fewer different values than half of them, at multiples of a step up to this error.
-_GRID_ENTRIES, _MULTIPLE = 20_000, 1e-3
+# A grid is looked for among so many entries, and a few of them first; it has fewer different values than half of them, at multiples of a
+# step up to this error.
+_GRID_ENTRIES, _FEW_ENTRIES, _MULTIPLE = 20_000, 1000, 1e-3
 # Rounding matters if it adds more than this share to the noise, and more than this share to the data.
 _OF_NOISE, _OF_POWER = 0.1, 1e-6
 # Row means that were left where they are matter if they hold more than this share of the power.
@@ -172,6 +173,9 @@ def grid_step(table: Table) -> float | None:
     """The step of the grid that all values are on; None if they are on no grid."""
     values = table.Y[table.seen]
     values = values[:: max(1, values.size // _GRID_ENTRIES)]
+    few = np.sort(values[:: max(1, values.size // _FEW_ENTRIES)])
+    if np.all(few[1:] > few[:-1]):  # where half of all values occur twice, some of a thousand do
+        return None
     different = np.unique(values)
     if different.size < 2 or different.size > values.size / 2:
         return None
@@ -204,8 +208,9 @@ def _duplicates(table: Table) -> tuple[list[str], Table]:
 def clipping(table: Table, model: Model, on_grid: bool) -> tuple[float, list[str]]:
     """The share of entries tied at the ends of the rows' ranges, and the levels in words; none where that is no sign of clipping. Zeros
     are natural where the factors, or counts, are nonnegative."""
-    occupied = np.any(table.Y != 0, axis=0)
-    Y, seen = table.Y[:, occupied], table.seen[:, occupied]
+    Y, seen, occupied = table.Y, table.seen, np.any(table.Y != 0, axis=0)
+    if not occupied.all():
+        Y, seen = Y[:, occupied], seen[:, occupied]
     zero_is_natural = float(model.prior.X.moments().mean) != 0 or (on_grid and np.all(Y >= 0))
     share, levels = 0.0, []
     for sign in (1, -1):
@@ -234,7 +239,7 @@ def _at_top(Y: np.ndarray, seen: np.ndarray, on_grid: bool) -> np.ndarray:
         values, counts = np.unique(Y[seen], return_counts=True)
         piled = values.size > 1 and counts[-1] > _PILE * counts[-2]
         return (values[-1] == Y) & seen & piled
-    top = (np.where(seen, Y, -np.inf).max(axis=1, keepdims=True) == Y) & seen
+    top = (np.max(Y, axis=1, keepdims=True, where=seen, initial=-np.inf) == Y) & seen
     return top & (top.sum(axis=1, keepdims=True) >= _TIES)
 
 
@@ -363,10 +368,13 @@ def row_scales(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 def median(values: np.ndarray, axis: int) -> np.ndarray:
     """Medians of what is not NaN; NaN where nothing is left."""
-    ordered = np.sort(values, axis=axis)  # NaN comes last
-    number = np.sum(~np.isnan(values), axis=axis, keepdims=True)
-    middle = [np.take_along_axis(ordered, np.maximum(each, 0), axis) for each in ((number - 1) // 2, number // 2 - (number == 0))]
-    return np.squeeze((middle[0] + middle[1]) / 2, axis)
+    ordered = np.sort(np.ascontiguousarray(np.moveaxis(values, axis, -1)), axis=-1)  # NaN comes last; along memory it is faster
+    length = ordered.shape[-1]
+    if not np.any(np.isnan(ordered[..., -1])):
+        return (ordered[..., (length - 1) // 2] + ordered[..., length // 2]) / 2
+    number = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
+    middle = [np.take_along_axis(ordered, np.maximum(each, 0), -1) for each in ((number - 1) // 2, number // 2 - (number == 0))]
+    return np.squeeze((middle[0] + middle[1]) / 2, -1)
 
 
 def orientation(table: Table, N: int) -> str | None:

@@ -15,6 +15,8 @@ import numpy as np
 SAME = 0.7
 # The variance of an atom that a run starts from at random, as a share of the prior's.
 VARIANCE = 0.5
+# So many atoms are compared with all others at once: one by one is slow, and all together takes much memory.
+_AT_ONCE = 256
 
 
 class Trust(NamedTuple):
@@ -72,13 +74,21 @@ def counted(runs: Sequence[np.ndarray]) -> Ballot:
             means[r] += np.where(same, np.sign(cosine) * other[:, place], 0.0)
     tightness /= votes
     pool, order = np.concatenate(units, axis=1), np.lexsort((-tightness.ravel(), -votes.ravel()))
-    free, chosen = np.linalg.norm(pool, axis=0) > 0, []
-    for k in order:
-        if free[k]:
-            free &= np.abs(pool[:, k] @ pool) <= SAME
-            chosen.append(k)
+    chosen = _apart(pool, order)
     clusters = np.concatenate(list(means), axis=1)[:, chosen]
     return Ballot(unit_atoms(clusters), votes.ravel()[chosen], tightness.ravel()[chosen])
+
+
+def _apart(pool: np.ndarray, order: np.ndarray) -> list[int]:
+    """Those of some unit atoms, taken in this order, that are not the same as one taken before."""
+    free, chosen = np.linalg.norm(pool, axis=0) > 0, []
+    for part in np.array_split(order, -(-len(order) // _AT_ONCE)):
+        ahead = part[free[part]]
+        for k, alike in zip(ahead, np.abs(pool[:, ahead].T @ pool) > SAME, strict=True):
+            if free[k]:
+                free &= ~alike
+                chosen.append(int(k))
+    return chosen
 
 
 def start_from(atoms: np.ndarray, N: int, trust: Trust, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
