@@ -16,6 +16,7 @@ from ..io.write import named_file, whole_file, writable_directory
 from ..sweeps import EXECUTORS, Standing, dataset, read_spec, resume_sweep, run_sweep, standing, suited, table
 from ..sweeps.plan import check_sizes, make_plan
 from . import output
+from .startup import look_for_garbage_as_usual
 
 # More worker processes are taken for a mistake.
 _MOST_WORKERS = 1000
@@ -43,8 +44,9 @@ def _executor(name: str | None, scheduler: str | None, workers: int | None) -> A
 
 
 @contextmanager
-def _interruptible(directory: Path) -> Iterator[None]:
-    """An interruption ends the process now: threads that compute can't be stopped, and the ledger needs no goodbye."""
+def _long_work(directory: Path) -> Iterator[None]:
+    """It must not grow, and an interruption ends it now: threads that compute can't be stopped, and the ledger needs no goodbye."""
+    look_for_garbage_as_usual()
     try:
         yield
     except KeyboardInterrupt:
@@ -56,13 +58,13 @@ def run(*, spec: str, out: str, executor: str | None, scheduler: str | None, wor
     wanted, chosen = read_spec(spec), _executor(executor, scheduler, workers)
     check_sizes(make_plan(wanted))  # refused before a directory is made
     directory = writable_directory("out", out)
-    with _interruptible(directory), output.progress_bar(wanted.name) as progress:
+    with _long_work(directory), output.progress_bar(wanted.name) as progress:
         _report(run_sweep(wanted, directory, chosen, progress), directory, as_json)
 
 
 def resume(*, directory: str, executor: str | None, scheduler: str | None, workers: int | None, retry_failed: bool, as_json: bool) -> None:
     where, chosen = _existing(directory), _executor(executor, scheduler, workers)
-    with _interruptible(where), output.progress_bar("resumed") as progress:
+    with _long_work(where), output.progress_bar("resumed") as progress:
         _report(resume_sweep(where, chosen, retry_failed=retry_failed, progress=progress, say=note), where, as_json)
 
 
