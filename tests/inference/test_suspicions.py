@@ -52,11 +52,17 @@ def with_copies() -> np.ndarray:
     return Y
 
 
+def in_units(rng: np.random.Generator) -> np.ndarray:
+    """A table as it is often kept: a sample in each row, a quantity in each column, of another unit and size."""
+    return 10 ** rng.uniform(-1, 3, 3 * N) * rng.normal(1, 0.3, (300, 3 * N))
+
+
 COUNTS = np.random.default_rng(0).poisson(4, (M, P))
 OF_DATA: dict[str, tuple[np.ndarray, tuple[str, ...]]] = {
     "mean 50": (drawn() + 50, ("mean of Y is far from zero", "subtract the mean of each row")),
     "mean of one row": (drawn() + 3 * (np.arange(M)[:, None] == 4), ("mean of Y is far from zero",)),
     "wrong orientation": (drawn().T, ("300 rows and only 20 columns", "Y.T", "--transpose")),
+    "samples in rows": (in_units(np.random.default_rng(3)), ("300 rows and only 60 columns", "Y.T", "--transpose")),
     "outliers": (np.where(np.random.default_rng(1).random((M, P)) < 0.01, 100 * drawn(), drawn()), ("entries are outliers", "NaN")),
     "clipped": (np.clip(drawn(), -0.5, 0.6), ("(0.6 and -0.5)", "clipped", "NaN")),
     "clipped in each row": (np.minimum(drawn(), drawn().max(axis=1, keepdims=True) / 2), ("level of its own in each row", "clipped")),

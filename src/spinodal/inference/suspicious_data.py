@@ -52,8 +52,9 @@ _OF_MEDIAN = 6.0 * 2.33
 # Halves of the signals are compared in so many signals and mixtures of rows, with so many random halves. They differ if that is so many
 # standard deviations, and the difference is this share of the moments.
 _LOOKED_AT, _MIXTURES, _HALVES, _DRIFT, _DIFFERENCE = 2000, 32, 64, 8.0, 0.2
-# More than this many rows for each signal, and no more signals than atoms: nothing could be learned unless the rows are the signals.
-_TALL = 2.0
+# Of more than this many rows for each column the rows are the signals if there are no more columns than atoms, for then nothing could be
+# learned otherwise, or if the columns' means hold more than this share of what is left of the power without the rows' means.
+_TALL, _UNITS = 2.0, 0.5
 # With F' known, the logarithms of the rows' powers over what F' says spread by less than this (a standard deviation), of so many rows.
 _GAINS, _FEWEST_ROWS = 0.5, 10
 
@@ -381,15 +382,25 @@ def orientation(table: Table, N: int) -> str | None:
     """Whether the rows look like the signals, where F is normal.
 
     Sparse codes make the entries of a row, each of another signal, heavier in the tails than normal ones; those of a column are normal.
-    Where it is the other way round, and there are more rows than columns, the rows are the signals.
+    Where it is the other way round, and there are more rows than columns, the rows are the signals. So they are in a long table whose
+    columns differ in their means, as quantities of different units do: with many rows those of a normal F are near zero.
     """
     M, P = table.Y.shape
     if M <= P:
         return None
     across_rows, across_columns = _kurtosis(table, 0), _kurtosis(table, 1)
-    if across_rows > max(_SIGMAS * np.sqrt(24 / M), across_columns) or (M > _TALL * P and P <= N):
+    heavier = across_rows > max(_SIGMAS * np.sqrt(24 / M), across_columns)
+    if heavier or (M > _TALL * P and (P <= N or _between_columns(table) > _UNITS)):
         return table.words.turned.format(M, P)
     return None
+
+
+def _between_columns(table: Table) -> float:
+    """The share that the means of the columns have in the power, once those of the rows are taken off."""
+    seen = table.seen
+    Y = np.where(seen, table.Y - table.Y.sum(axis=1, keepdims=True) / np.maximum(seen.sum(axis=1, keepdims=True), 1), 0.0)
+    number, total = seen.sum(axis=0), float(np.sum(Y**2))
+    return float(np.sum(Y.sum(axis=0) ** 2 / np.maximum(number, 1))) / total if total > 0 else 0.0
 
 
 def _kurtosis(table: Table, axis: int) -> float:
