@@ -15,7 +15,7 @@ from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
 from ..search.learning import OF_NOISE, parameters, with_parameters
-from ..search.noise import Held, predicted
+from ..search.noise import Held, predicted, reconciled
 from ..search.population import Elected, Member, Request, course, has, spare_atoms, together, verdict
 from ..search.vote import Trust, best_match, start_from
 from ..solution import Solution, Status, Trace
@@ -151,6 +151,8 @@ class Runs:
 
         courses = [course(runs, votes, self.wishes.max_iterations, each, self.chooses) for each in random]
         elected = together(courses, explore)
+        if votes:
+            elected = self._with_all_entries(elected)
         best = [each.best.found for each in elected]
         if votes:
             keeps = [each.noise is not None for each in elected]
@@ -162,6 +164,16 @@ class Runs:
                 best[k] = _with_its_way(end, sound, best[k])
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
+
+    def _with_all_entries(self, elected: list[Elected]) -> list[Elected]:
+        """Where entries held out chose the noise, what all entries say of it counts too."""
+        chosen = {k: each.noise for k, each in enumerate(elected) if each.noise is not None}
+        learned = self._settled([(k, elected[k].best.found) for k in chosen], [False] * self.size, strong=True)
+        for (k, noise), (end, _, _) in zip(chosen.items(), learned, strict=True):
+            best, both = elected[k].best, reconciled(noise, float(end.model.noise_variance))
+            found = replace(best.found, model=with_parameters(best.found.model, {"noise_variance": both.variance}))
+            elected[k] = elected[k]._replace(best=best._replace(found=found), noise=both)
+        return elected
 
     def _settled(self, found: list[tuple[int, Solution]], keeps: list[bool], strong: bool) -> list[tuple[Solution, bool, np.ndarray]]:
         """Runs that go on from the estimates of others, with all entries, to the end."""

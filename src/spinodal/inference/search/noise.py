@@ -28,6 +28,8 @@ _ERRORS = 2.0
 _FACTORS = np.exp(np.linspace(0.0, 2.5, 26))
 # No noise above this share of the power.
 _HIGHEST = 0.95
+# What is learned from all entries at the end is believed if it is within this factor of what was chosen, and then has this weight.
+_BELIEVED, _WEIGHT = 1.3, 1 / 3
 
 
 class Held(NamedTuple):
@@ -66,6 +68,19 @@ def is_noisy(held: Held | None) -> bool:
     if held is None:
         return False
     return held.noise_variance > _MUCH * held.power or held.noise_variance + held.unknown > _UNKNOWN * held.power
+
+
+def reconciled(chosen: Chosen, learned: float) -> Chosen:
+    """Between the noise that held-out entries chose and what a run from there learns of all entries.
+
+    With right atoms the first is uncertain, and too large rather than too small, for runs are too sure of what they know; the second has a
+    small error and is too small by about a twentieth, with codes that are too dense. A mean of their logarithms is nearer than either:
+    that is measured, not proven. Where they are far apart, atoms are wrong, and what is learned then says nothing.
+    """
+    if not 1 / _BELIEVED < learned / chosen.variance < _BELIEVED:
+        return chosen
+    middle = float(chosen.variance ** (1 - _WEIGHT) * learned**_WEIGHT)
+    return Chosen(middle, min(chosen.low, learned), max(chosen.high, learned))
 
 
 class Trial:
