@@ -192,6 +192,17 @@ def test_the_same_atom_must_agree_within_its_error() -> None:
         assert elect([one, other]).agreement.doubtful.tolist() == doubtful
 
 
+def test_an_atom_that_is_known_far_worse_than_the_others_must_be_found_by_two_other_runs() -> None:
+    """Within large errors much agrees: of forty atoms at 5 dB two runs shared one that was wrong in both."""
+    variance = np.full(N, 0.05)
+    variance[3] = 0.3
+    runs = [Member(true_atoms(), variance, np.zeros(N, bool), None, True, 0.0, Ended(1)) for _ in range(3)]
+    assert elect(runs[:2]).agreement.doubtful.tolist() == [3]
+    assert elect(runs).agreement.doubtful.tolist() == []
+    for as_usual in (np.full(N, 0.3), 1e-3 * variance):  # all are known badly, which the verdict says; or all well
+        assert elect([each._replace(variance=as_usual) for each in runs[:2]]).agreement.doubtful.tolist() == []
+
+
 def test_the_verdict_says_which_atoms_and_trusts_only_what_runs_confirmed() -> None:
     agreed = elect([run(0, free_entropy=1.0), run(1)])
     status, reason = verdict(Status.CONVERGED, "", agreed, {})

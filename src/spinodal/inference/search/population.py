@@ -34,6 +34,9 @@ _CLOSE = 1.0
 # An atom is confirmed if at least this share of the runs from starts of their own found it, and one did; or this share of the runs that
 # were told of the other atoms, and so many did.
 _SHARE, _PASSED = 0.5, 2
+# Two runs can share an atom that both know badly, and be wrong: within large errors much agrees. An atom of which more than `_ROUGH` is not
+# known, and so many times the typical share, must have been found by so many runs from starts of their own.
+_UNSURE, _TWICE = 3.0, 2
 # Atoms in doubt are left out of a start to see whether they are found again: this share of all at a time, so many times each, in so many
 # runs at most.
 _LEFT_OUT, _REPEATS, _TESTS = 0.2, 3, 12
@@ -45,7 +48,7 @@ _BUDGET = 60
 _GAIN = 0.02
 # A run ended where another did if so many of their atoms have a squared sine below this.
 _NEARLY_ALL, _NEAR = 0.9, 0.1
-# Atoms of which more than this share of the power is not known on average agree within their errors without being right.
+# Atoms of which more than this share of the power is not known agree within their errors without being right.
 _ROUGH = 0.1
 # A learned parameter is not determined if it differs by more than this factor between runs that look sound.
 _APART = 2.0
@@ -106,12 +109,13 @@ def spare_atoms(mean: Pair[np.ndarray]) -> np.ndarray:
 
 class Agreement(NamedTuple):
     """For each atom of the best run: how many other runs had to find it by themselves, and how many did. `tested` and `passed` count those
-    among them that were told of most other atoms."""
+    among them that were told of most other atoms; `needed` is how many of those told nothing must have found it."""
 
     chances: np.ndarray
     times: np.ndarray
     tested: np.ndarray
     passed: np.ndarray
+    needed: np.ndarray
 
     @property
     def reproducibility(self) -> np.ndarray:
@@ -122,7 +126,7 @@ class Agreement(NamedTuple):
     def doubtful(self) -> np.ndarray:
         """The atoms that too few runs found: neither of those that were told nothing, nor of those that were told of the rest."""
         alone, found_alone = self.chances - self.tested, self.times - self.passed
-        found = (found_alone >= 1) & (found_alone >= _SHARE * alone)
+        found = (found_alone >= self.needed) & (found_alone >= _SHARE * alone)
         again = (self.passed >= _PASSED) & (self.passed >= _SHARE * self.tested)
         return np.flatnonzero(~(found | again))
 
@@ -165,7 +169,8 @@ def elect(members: Sequence[Member]) -> Elected:
             tested += counts
             passed += untold & again
     sound = tuple(member.found.model for member in members if member.sound)
-    return Elected(best, Agreement(chances, times, tested, passed), len(members), sound, repeated)
+    needed = np.where(best.variance > max(_ROUGH, _UNSURE * np.median(best.variance)), _TWICE, 1)
+    return Elected(best, Agreement(chances, times, tested, passed, needed), len(members), sound, repeated)
 
 
 def has(run: Member, other: Member) -> np.ndarray:
