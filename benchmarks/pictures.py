@@ -363,5 +363,8 @@ def main(arguments: Sequence[str] = ()) -> None:
                         ]
                     best = max(found, key=lambda row: row.psnr)
                     keep(best)
-                    print(f"{task} {name} {level} {method}: {best.psnr:.2f} dB, cpu {best.cpu:.1f} s, wall {best.wall:.1f} s {best.setting}", flush=True)
+                    print(
+                        f"{task} {name} {level} {method}: {best.psnr:.2f} dB, cpu {best.cpu:.1f} s, wall {best.wall:.1f} s {best.setting}",
+                        flush=True,
+                    )
     print(tables())

@@ -184,7 +184,7 @@ def _by_trial(task: Task) -> Start:
     if found.found is not None and found.found.status in ("converged", "unconfirmed"):
         return found
     if found.evidence <= trial.evidence:  # three times the iterations, and the search, brought nothing: nor would more, as on digits
-        return trial
+        return found
     longer = _by_message_passing(task._replace(options=options._replace(max_iter=_LONG)), options.seed)
     return max(found, longer, key=lambda start: start.evidence)
 
