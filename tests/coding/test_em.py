@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from exact_codes import drawn
 
-from spinodal.inference.coding import cost, infer_codes
-from spinodal.inference.coding.em import Learn
+from spinodal.inference.coding import cost, infer_codes, rounds, vamp
+from spinodal.inference.coding.em import Learn, sums_of
 from spinodal.inference.coding.rounds import refine
 from spinodal.inference.coding.scales import ComponentPrior
 
@@ -73,3 +75,19 @@ def test_cost_grows_with_the_cube_of_the_atoms_and_with_features_where_entries_m
     assert cost(shape, 400, 30, missing=False, fast=False) == (30 * 50_000 * 400.0**3, 0.0)
     assert cost(shape, 400, 30, missing=True, fast=True) == (0.0, 8 * 400.0**3)
     assert cost(shape, 400, 0, missing=True, fast=False) == (0.0, 0.0)
+
+
+def test_sites_do_not_grow_old_while_the_model_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their steps are as long in the last round as in the first: where they fell with age, samples of real data were lost."""
+    ages: list[float] = []
+
+    def watched(*given: Any) -> Any:
+        ages.append(float(given[3].age.max()))
+        return sums_of(*given)
+
+    monkeypatch.setattr(rounds, "sums_of", watched)
+    model, _, y = drawn(6, 12, 600, 0.1)
+    prior = ComponentPrior(np.zeros_like(model.components), np.full(model.components.shape, np.mean(model.components**2)))
+    refine(y, model._replace(noise_variance=1e3, fast=True), prior, LEARNED, 12)
+    assert len(ages) == 12
+    assert max(ages) == vamp.PATIENT

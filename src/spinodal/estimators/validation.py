@@ -21,8 +21,9 @@ _LONG_WORK, _MUCH_ROOM = 2e13, 8e9
 _TIMES_HELD = 4
 # Seeds are drawn below this.
 _SEEDS = 2**31 - 1
-# Samples x components x (the smaller of components and features)^2 above which expectation propagation takes more than some seconds.
-_LONG_CODES = 2e9
+# Samples x components x (the smaller of components and features)^2 above which expectation propagation takes long: a fit tens of seconds,
+# in which rounds by VAMP take a few. (Patches of two pictures, of this size, are restored at least as well by VAMP.)
+_LONG_CODES = 5e8
 
 
 def is_auto(value: Any) -> bool:

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from .inverse import inverse
 from .model import Codes, CodingModel, Progress, Sites, Tilted, density_of, own_density, site_precision, tilted
 
-# Share of the new sites in an iteration; from iteration _PATIENT on it falls by a factor e every _PATIENT, until even cycles end.
-_STEP, _PATIENT, ITERATIONS = 0.6, 40, 160
+# Share of the new sites in an iteration; from iteration PATIENT on it falls by a factor e every PATIENT, until even cycles end.
+_STEP, PATIENT, ITERATIONS = 0.6, 40, 160
 # A sample has settled when its codes change by less than this many standard deviations of the slab.
 SETTLED = {"float64": 1e-5}
 # Precisions of sites, in units of the slab's: wider ones hardly tell less but let rounding errors grow (half of the samples of a hard case
@@ -79,7 +79,7 @@ def advance(model: CodingModel, y: jax.Array, seen: jax.Array, old: Progress) ->
     new = tilted(model.slab._replace(density=density_of(model, model.slab, old.density)), a, b)
     unit = 1 / model.slab.variance
     tau = jnp.clip(site_precision(model.slab, a, new), _WIDEST_SITE * unit, _NARROWEST_SITE * unit)
-    step = _STEP * jnp.exp(-jnp.maximum(old.age - _PATIENT, 0) / _PATIENT)
+    step = _STEP * jnp.exp(-jnp.maximum(old.age - PATIENT, 0) / PATIENT)
     target = Sites(tau, new.mean * (a + tau) - b)
     sites = Sites(*(was + step * (to - was) for was, to in zip(old.sites, target, strict=True)))
     density = old.density + step * (own_density(model, new.probability) - old.density)

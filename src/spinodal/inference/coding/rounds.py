@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from . import blocks
@@ -69,7 +70,8 @@ def refine(
         while len(history) < rounds and not settled:
             steps = _STEPS if history else _FIRST_STEPS
             moved = [sums_of(method, at, *each, steps, holes) for each in zip(work, runs, keys, strict=True)]
-            runs = [run for run, _ in moved]
+            # Sites never grow old: the model moves, and those that hardly follow it lose some samples, or let rounds settle too early.
+            runs = [run._replace(age=jnp.minimum(run.age, method.PATIENT)) for run, _ in moved]
             sums = total([host_sums(found, atoms, features) for _, found in moved])
             history.append(float(sums.evidence / sums.weight))
             change = abs(history[-1] - history[-2]) if len(history) > since + 1 else np.inf

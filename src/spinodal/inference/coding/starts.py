@@ -37,7 +37,8 @@ MANY_NOISES = (_MUCH_NOISE, _FIRST_NOISE)
 # Message passing is tried on data with at most so many entries times components, if nothing is said of it, beside so many rounds from
 # samples. First some short runs, of so many iterations: if they diverge, as on digits, spectra and patches of pictures, that is all, and
 # the better goes on into the rounds. (No run diverges on data drawn from the model. But some bring nothing over the rounds there either,
-# where the search then does.) Then a search of so many iterations, which goes on if it has done better than the rounds.
+# where the search then does.) Then a search of so many iterations, which goes on if it has done better than the rounds and than the short
+# runs.
 _SMALL, _TRIED_ROUNDS, _FIRST_RUNS, _FIRST_TRIED, _TRIED = 3e7, 8, 2, 100, 300
 # Iterations of message passing where it pays.
 _LONG = 2000
@@ -181,6 +182,8 @@ def _by_trial(task: Task) -> Start:
     if found.evidence <= plain.evidence:
         return plain._replace(found=found.found)
     if found.found is not None and found.found.status in ("converged", "unconfirmed"):
+        return found
+    if found.evidence <= trial.evidence:  # three times the iterations, and the search, brought nothing: nor would more, as on digits
         return found
     longer = _by_message_passing(task._replace(options=options._replace(max_iter=_LONG)), options.seed)
     return max(found, longer, key=lambda start: start.evidence)

@@ -17,8 +17,8 @@ import numpy as np
 from ..execution.machine import suited
 from .model import Codes, CodingModel, Progress, Sites, Slab, Tilted, density_of, own_density, tilted
 
-# Share of the new sites in an iteration; from iteration _PATIENT on it falls by a factor e every _SLOWER, until even cycles end.
-_STEP, _PATIENT, _SLOWER, ITERATIONS = 0.5, 10, 30, 120
+# Share of the new sites in an iteration; from iteration PATIENT on it falls by a factor e every _SLOWER, until even cycles end.
+_STEP, PATIENT, _SLOWER, ITERATIONS = 0.5, 10, 30, 120
 # A sample has settled when its codes change by less than this many standard deviations of the slab, by precision. In single precision it
 # is speed that counts: patches of photographs then take 10 iterations in the mean, and are as good as with 1e-3 to .15 dB.
 SETTLED = {"float64": 1e-3, "float32": 2.5e-2}
@@ -103,7 +103,7 @@ def advance(at: Basis, y: jax.Array, seen: jax.Array, old: Progress) -> tuple[Pr
     mean_variance = jnp.maximum(_mean(at, new.variance), jnp.finfo(a.dtype).tiny)
     open_still = _mean(at, (1 - ratio) * (at.slab.density > 0) + ratio / (1 + a * at.slab.variance))  # 1 - a * variance, no digits lost
     tau = jnp.clip(open_still / mean_variance, _WIDEST_SITE * unit, _NARROWEST_SITE[jnp.finfo(a.dtype).bits] * unit)
-    step = _STEP * jnp.exp(-jnp.maximum(old.age - _PATIENT, 0) / _SLOWER)
+    step = _STEP * jnp.exp(-jnp.maximum(old.age - PATIENT, 0) / _SLOWER)
     target = Sites(tau, new.mean * (a + tau) - b)
     sites = Sites(*(was + step * (to - was) for was, to in zip(old.sites, target, strict=True)))
     density = old.density + step * (own_density(at.model, p) - old.density)
