@@ -19,7 +19,7 @@ from ..model.model import Model
 from ..model.priors import Gaussian
 from .solution import Solution, Status
 from .suspicious_data import clipping, grid_step, median, row_scales
-from .suspicious_table import Table
+from .suspicious_table import Table, some_signals
 
 _SETTLED = "the run settled, but "
 
@@ -73,7 +73,7 @@ def misfit(solution: Solution) -> str | None:
 
 def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     Y, _, mask = solution.observed  # type: ignore[misc]
-    kept = _some(np.shape(Y), _MOST_ENTRIES)
+    kept = some_signals(np.shape(Y), _MOST_ENTRIES)
     Y = np.asarray(Y)[:, kept].astype(float)
     seen = np.isfinite(Y) & (True if mask is None else np.asarray(mask, bool)[:, kept])
     if np.sum(seen) < _FEWEST_ENTRIES or not np.any(Y):
@@ -81,7 +81,7 @@ def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     offset = 0.0 if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
     if isinstance(model.prior.F, Gaussian):
         yield from of_values(Table(np.where(seen, Y + offset, 0.0), seen, solution.names.rows), model)
-    fewer = _some(Y.shape, _MOST_RESIDUALS)
+    fewer = some_signals(Y.shape, _MOST_RESIDUALS)
     Y, seen, kept = Y[:, fewer], seen[:, fewer], kept[fewer]
     left = _left(solution, np.where(seen, Y, 0.0), seen, kept)
     if left is None:
@@ -93,12 +93,6 @@ def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     if not variance.ndim:
         yield from of_rows(table, left)
     yield from _far_out(left, seen)
-
-
-def _some(shape: tuple[int, ...], most: int) -> np.ndarray:
-    """Columns at equal distances, with so many entries at most."""
-    M, P = shape
-    return np.arange(P) if most >= M * P else np.linspace(0, P - 1, max(2, most // M)).astype(int)
 
 
 def of_values(table: Table, model: Model) -> Iterator[str]:

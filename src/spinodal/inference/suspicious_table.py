@@ -58,7 +58,7 @@ class Table(NamedTuple):
         return f"{self.words.row}{'s' if len(listed) > 1 else ''} {', '.join(listed[:_NAMED])}{', ...' if len(listed) > _NAMED else ''}"
 
 
-def some_signals(shape: tuple[int, ...]) -> np.ndarray:
-    """Signals to look at: all, or of large data some at equal distances."""
+def some_signals(shape: tuple[int, ...], most: int = _MOST_ENTRIES) -> np.ndarray:
+    """Signals to look at: all, or of data with more than so many entries some at equal distances."""
     M, P = shape
-    return np.arange(P) if M * P <= _MOST_ENTRIES else np.linspace(0, P - 1, max(2, _MOST_ENTRIES // M)).astype(int)
+    return np.arange(P) if most >= M * P else np.linspace(0, P - 1, max(2, most // M)).astype(int)

@@ -150,9 +150,7 @@ class Runs:
             return [answers[i] for i in range(len(asked))]
 
         courses = [course(runs, votes, self.wishes.max_iterations, each, self.chooses) for each in random]
-        elected = together(courses, explore)
-        if votes:
-            elected = self._with_all_entries(elected)
+        elected = self._with_all_entries(together(courses, explore))
         best = [each.best.found for each in elected]
         if votes:
             keeps = [each.noise is not None for each in elected]
