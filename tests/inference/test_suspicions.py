@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import spinodal as sp
 from spinodal.inference.solution import Names, Status, Trace
 from spinodal.inference.suspicions import suspicions
-from spinodal.inference.suspicious_data import Table, median, of_data, orientation, outliers
+from spinodal.inference.suspicious_data import of_data, orientation, outliers
+from spinodal.inference.suspicious_table import Table, median
 from spinodal.report.page import report_html
 from unsolved import unsolved
 

@@ -12,7 +12,7 @@ import pytest
 
 import spinodal as sp
 from spinodal.inference.search import population
-from spinodal.inference.search.population import Elected, Member, Request, course, elect, together, verdict
+from spinodal.inference.search.population import Asking, Elected, Member, Request, confirmed, course, elect, together, verdict
 from spinodal.inference.search.vote import SAME, VOTED, counted, start_from, unit_atoms
 from spinodal.inference.solution import Status
 
@@ -238,7 +238,10 @@ def go_through(
     answer: Answer, runs: int = 6, votes: bool = True, max_iterations: int = 10_000
 ) -> tuple[Elected, list[list[Request]], list[Member]]:
     """The end of a course whose runs are answered so, by their number; what was asked, and all members."""
-    going = course(runs, votes, max_iterations, np.random.default_rng(0))
+    return answered(course(runs, votes, max_iterations, np.random.default_rng(0)), answer)
+
+
+def answered(going: Asking[Elected], answer: Answer) -> tuple[Elected, list[list[Request]], list[Member]]:
     asked, members = [next(going)], []
     while True:
         new = [answer(len(members) + k, request) for k, request in enumerate(asked[-1])]
@@ -292,6 +295,24 @@ def test_doubtful_atoms_are_left_out_of_a_start_to_be_found_again() -> None:
     assert not elected.agreement.doubtful.size
     atom = truth_of(elected.best) == 0
     assert elected.agreement.tested[atom] == elected.agreement.passed[atom] == len(tests)
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_what_changed_after_the_election_is_compared_again_and_what_nobody_had_is_tested(found: bool) -> None:
+    """The best run had atom 0 wrong, as a vote has it, and ended with the right one; of the others one has it, or none."""
+    before = elect([run(0, wrong=[0], free_entropy=1.0), run(1, wrong=[] if found else [0]), run(2, wrong=[0])])
+    end = run(3)
+    going = confirmed(before, end, 10_000, np.random.default_rng(0))
+    if found:
+        (elected,) = together([going], lambda asked: pytest.fail("there is nothing to test"))
+        assert elected.runs == before.runs
+    else:
+        elected, asked, _ = answered(going, lambda number, request: run(10 + number, told=request.told, free_entropy=9.0))
+        assert all(request.told is not None and np.abs(true_atoms()[:, 0] @ request.told).max() < SAME for request in asked[0])
+        assert elected.runs == before.runs + len(asked[0])
+    assert elected.best is end  # though others have a higher free entropy
+    assert not elected.agreement.doubtful.size
+    assert verdict(Status.CONVERGED, "", elected, {})[0] is Status.CONVERGED
 
 
 @pytest.mark.parametrize(("wrong", "first"), [([0, 1], population._SHORT_WAYS[0]), (ALL, population._LONG_WAYS[0])], ids=["some", "all"])

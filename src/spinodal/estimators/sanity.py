@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..inference.suspicious_data import expects_no_mean, far_larger, halves_differ, is_off_centre, of_data, orientation, outliers
+from ..inference.suspicious_data import expects_no_mean, far_larger, halves_differ, of_data, off_centre, orientation, outliers
 from ..inference.suspicious_table import Table, Words, some_signals
 from ..model.model import Model
 from ..model.priors import GaussBernoulli
@@ -41,7 +41,7 @@ def means_to_take(center: bool | None, X: np.ndarray, n_components: int, slab_me
     zero than chance takes it and the codes have no mean; zeros otherwise."""
     known = ~np.isnan(X)
     if center is None:
-        center = not isinstance(slab_mean, str) and slab_mean == 0 and is_off_centre(np.where(known, X, 0.0).T, known.T, n_components)
+        center = not isinstance(slab_mean, str) and slab_mean == 0 and bool(off_centre(np.where(known, X, 0.0).T, known.T, n_components))
     if not center:
         return np.zeros(X.shape[1], X.dtype)
     each = np.ones(len(X)) if weight is None else weight
@@ -61,7 +61,7 @@ def suspicions_of_samples(
     model = Model.sparse(rho=_DENSITY, noise_variance=max(table.power, float(np.finfo(float).tiny)))
     mean = 1.0 if isinstance(slab_mean, str) else float(slab_mean)  # what is learned explains the mean as what is given does
     model = model.replace(prior=model.prior._replace(X=GaussBernoulli(_DENSITY, mean, 1.0)))
-    taken = expects_no_mean(model) and center is None and is_off_centre(table.Y, table.seen, n_components)
+    taken = expects_no_mean(model) and center is None and bool(off_centre(table.Y, table.seen, n_components))
     with np.errstate(all="ignore"):
         found, table = of_data(table, model, n_components, "asked" if center else "auto" if taken else None)
         yield from found

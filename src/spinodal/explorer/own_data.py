@@ -96,7 +96,7 @@ def summary(measured: Measurements) -> dict[str, Any]:
 def warnings(measured: Measurements, n_atoms: int) -> list[str]:
     """What looks wrong with the data themselves: the checks of `solve` that need no fit."""
     from ..inference.starts import automatic
-    from ..inference.suspicious_data import is_off_centre, of_data, orientation
+    from ..inference.suspicious_data import of_data, off_centre, orientation
     from ..inference.suspicious_table import Table
     from ..report.solution import sentence
 
@@ -106,7 +106,7 @@ def warnings(measured: Measurements, n_atoms: int) -> list[str]:
     table = Table(np.where(seen, Y, 0.0), seen, measured.names.rows)
     model, _ = automatic(observed._replace(Y=table.Y, mask=seen))
     with np.errstate(all="ignore"):
-        found, rest = of_data(table, model, n_atoms, "auto" if is_off_centre(table.Y, seen, n_atoms) else None)
+        found, rest = of_data(table, model, n_atoms, "auto" if off_centre(table.Y, seen, n_atoms) else None)
         turned = orientation(rest, n_atoms) if rest.power > 0 else None
     return [sentence(each) for each in (*found, *([turned] if turned else []))]
 

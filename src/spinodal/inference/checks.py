@@ -16,7 +16,7 @@ from ..model.sampling import Observed
 from .offsets import less
 from .search.search import Search, is_strong
 from .solution import Names, Solution
-from .suspicious_data import expects_no_mean, is_off_centre
+from .suspicious_data import expects_no_mean, off_centre
 
 # Data are in units of the priors, so entries beyond this are a mistake of units; their squares would overflow in single precision.
 _LARGEST = 1e15
@@ -104,8 +104,7 @@ def centred(observed: Observed, center: Any, models: Sequence[Model], learn: Seq
     off = np.ones(len(Y) if Y.ndim == 3 else 1, bool)
     if wanted is None:
         N = _least_atoms(observed.F_prime, n_atoms)
-        instances = zip(Y, seen, strict=True) if Y.ndim == 3 else [(Y, seen)]
-        off = np.array([is_off_centre(entries, there, N) for entries, there in instances])
+        off = np.atleast_1d(off_centre(Y, seen, N))
         if not off.any():
             return Centred(observed)
     means = np.sum(Y, axis=-1, where=seen) / np.maximum(np.sum(seen, axis=-1), 1)

@@ -9,8 +9,8 @@ are normal numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,14 +18,14 @@ from ..model.channels import GaussianNoise
 from ..model.model import Model
 from ..model.priors import Gaussian
 from .solution import Solution, Status
-from .suspicious_data import clipping, grid_step, median, row_scales
-from .suspicious_table import Table, some_signals
+from .suspicious_data import clipping, grid_step
+from .suspicious_table import Table, median, row_scales, some_signals
 
 _SETTLED = "the run settled, but "
 
-# More entries, and residuals, than these are not looked at: of larger data, signals at equal distances are taken. Less than a millisecond
-# for each instance, so that a batch on a GPU need not wait for it.
-_MOST_ENTRIES, _MOST_RESIDUALS = 100_000, 20_000
+# More entries, and residuals, than these are not looked at: of larger data, signals at equal distances are taken. A few are looked at
+# first, and more only where those are odd, so that a batch on a GPU need not wait long for its verdict.
+_MOST_ENTRIES, _MOST_RESIDUALS, _FEW_ENTRIES = 100_000, 20_000, 4000
 # Fewer entries, or fewer in a column, say nothing.
 _FEWEST_ENTRIES, _SHORTEST_COLUMN = 200, 16
 # Clipping matters from this share of the entries on; where more than this share are equal, it is something else (most of Y is zero, say).
@@ -51,15 +51,34 @@ _ROUNDING = 1e-8
 
 def judged_by_data(solution: Solution) -> Solution:
     """The solution, of a batch or of one instance, with another status where it settled on data that its channel can't have made."""
+    if solution.observed is None:
+        return solution
+    odd = _look_odd(solution)
     if not solution.batched:
-        reason = misfit(solution) if solution.status is Status.CONVERGED else None
+        reason = misfit(solution) if solution.status is Status.CONVERGED and odd.all() else None
         return solution if reason is None else replace(solution, status=Status.MISFIT, reason=_SETTLED + reason)
-    settled = [k for k, status in enumerate(solution.status) if status is Status.CONVERGED]
-    with ThreadPoolExecutor() as threads:  # NumPy sorts and multiplies without Python's lock
-        for k, reason in zip(settled, threads.map(misfit, [solution[k] for k in settled]), strict=True):
-            if reason is not None:
-                solution.status[k], solution.reason[k] = Status.MISFIT, _SETTLED + reason
+    for k in np.flatnonzero(odd).tolist():
+        reason = misfit(solution[k]) if solution.status[k] is Status.CONVERGED else None
+        if reason is not None:
+            solution.status[k], solution.reason[k] = Status.MISFIT, _SETTLED + reason
     return solution
+
+
+def _look_odd(solution: Solution) -> np.ndarray:
+    """Whether a few signals of each instance, all instances at a time, show something of what `misfit` looks for: entries that are equal, a
+    row of which much is left, a residual far out. Where that is common enough to count, none is among so many once in e^8 times."""
+    Y, _, mask = solution.observed  # type: ignore[misc]
+    few = some_signals(np.shape(Y)[-2:], _FEW_ENTRIES)
+    Y, X = (np.asarray(values)[..., few].astype(float) for values in (Y, solution.mean.X))
+    F, seen = (
+        np.asarray(solution.mean.F, dtype=float),
+        np.isfinite(Y) if mask is None else np.isfinite(Y) & np.asarray(mask, bool)[..., few],
+    )
+    with np.errstate(all="ignore"):
+        left = np.where(seen, Y - F @ X / np.sqrt(F.shape[-1]), 0.0)
+        much_left, far = _shares_left(np.where(seen, Y, 0.0), left) > _ALL_LEFT / 2, _far_out(left, seen).which
+    ordered = np.sort(np.where(seen, Y, np.nan).reshape(*Y.shape[:-2], -1), axis=-1)
+    return np.any(ordered[..., 1:] == ordered[..., :-1], axis=-1) | np.any(much_left, axis=-1) | np.any(far, axis=(-2, -1))
 
 
 def misfit(solution: Solution) -> str | None:
@@ -74,50 +93,53 @@ def misfit(solution: Solution) -> str | None:
 def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     Y, _, mask = solution.observed  # type: ignore[misc]
     kept = some_signals(np.shape(Y), _MOST_ENTRIES)
-    Y = np.asarray(Y)[:, kept].astype(float)
-    seen = np.isfinite(Y) & (True if mask is None else np.asarray(mask, bool)[:, kept])
+    Y = _some(np.asarray(Y, dtype=float), kept)
+    seen = np.isfinite(Y) if mask is None else np.isfinite(Y) & _some(np.asarray(mask, bool), kept)
     if np.sum(seen) < _FEWEST_ENTRIES or not np.any(Y):
         return
-    offset = 0.0 if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
+    Y = Y if seen.all() else np.where(seen, Y, 0.0)
+    table = Table(Y, seen, solution.names.rows)
     if isinstance(model.prior.F, Gaussian):
-        yield from of_values(Table(np.where(seen, Y + offset, 0.0), seen, solution.names.rows), model)
+        means = None if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
+        yield from of_values(table if means is None else table._replace(Y=np.where(seen, Y + means, 0.0)), model)
     fewer = some_signals(Y.shape, _MOST_RESIDUALS)
-    Y, seen, kept = Y[:, fewer], seen[:, fewer], kept[fewer]
-    left = _left(solution, np.where(seen, Y, 0.0), seen, kept)
+    table, kept = table._replace(Y=_some(Y, fewer), seen=_some(seen, fewer)), kept[fewer]
+    left = _left(solution, table, kept)
     if left is None:
         return
     variance = np.asarray(model.channel.variance)  # type: ignore[attr-defined]
     if variance.ndim:
         left = left / np.sqrt(variance[:, kept] if variance.shape[-1] > 1 else variance)
-    table = Table(np.where(seen, Y, 0.0), seen, solution.names.rows)
-    if not variance.ndim:
+    else:
         yield from of_rows(table, left)
-    yield from _far_out(left, seen)
+    yield from of_far_out(_far_out(left, table.seen))
+
+
+def _some(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Some columns; no copy where that is all of them."""
+    return values if kept.size == values.shape[1] else values[:, kept]
 
 
 def of_values(table: Table, model: Model) -> Iterator[str]:
     """What the values themselves say, where they should come from a continuous law."""
-    values = table.Y[table.seen]
-    step, noise = grid_step(table), float(np.median(model.channel.variance))  # type: ignore[attr-defined]
-    if step is not None and values.min() >= 0 and np.all(values == np.round(values)) and values.max() > 1:
-        mean = float(values.mean())
-        if mean < _MEAN_COUNT and _LIKE_COUNTS[0] * mean < noise < _LIKE_COUNTS[1] * mean:
-            yield (
-                f"Y holds small counts (whole numbers up to {values.max():.0f}, {mean:.2g} on average), whose noise is not Gaussian: "
-                f"try channel=Poisson({mean:.2g})"
-            )
-        return
-    different = np.unique(values) if step is not None else np.zeros(0)
-    if (
-        step is not None
-        and step**2 / 12 > _OF_NOISE * noise
-        and different.size <= _FEW_VALUES
-        and values.size > _TIMES_EACH * different.size
-    ):
-        middle = np.round((different[1:] + different[:-1]) / 2 / step, 6) * step + 0.0
-        levels = f"OneBit({middle[0]:.3g})" if middle.size == 1 else f"Quantized([{', '.join(f'{m:.3g}' for m in middle)}])"
-        yield f"Y has only {different.size} values, so it was rounded coarsely: try channel={levels}"
-        return
+    step = grid_step(table)
+    if step is not None:
+        values, noise = table.Y[table.seen], float(np.median(model.channel.variance))  # type: ignore[attr-defined]
+        if values.min() >= 0 and np.all(values == np.round(values)) and values.max() > 1:
+            mean = float(values.mean())
+            if mean < _MEAN_COUNT and _LIKE_COUNTS[0] * mean < noise < _LIKE_COUNTS[1] * mean:
+                yield (
+                    f"Y holds small counts (whole numbers up to {values.max():.0f}, {mean:.2g} on average), whose noise is not Gaussian: "
+                    f"try channel=Poisson({mean:.2g})"
+                )
+            return
+        different = np.unique(values)
+        few = different.size <= _FEW_VALUES and values.size > _TIMES_EACH * different.size
+        if few and step**2 / 12 > _OF_NOISE * noise:
+            middle = np.round((different[1:] + different[:-1]) / 2 / step, 6) * step + 0.0
+            levels = f"OneBit({middle[0]:.3g})" if middle.size == 1 else f"Quantized([{', '.join(f'{m:.3g}' for m in middle)}])"
+            yield f"Y has only {different.size} values, so it was rounded coarsely: try channel={levels}"
+            return
     share, ends_in_words = clipping(table, model, on_grid=step is not None)
     if _CLIPPED[0] <= share <= _CLIPPED[1]:
         low, high = table.Y[table.seen].min(), table.Y[table.seen].max()
@@ -125,41 +147,57 @@ def of_values(table: Table, model: Model) -> Iterator[str]:
         yield f"{100 * share:.2g}% of the entries of Y are equal to its largest or smallest value, so it was clipped: try channel={ends}"
 
 
+def _shares_left(Y: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """The share of each row's power that is not explained."""
+    power = np.sum(Y**2, axis=-1)
+    return np.sum(left**2, axis=-1) / np.where(power > 0, power, np.inf)
+
+
 def of_rows(table: Table, left: np.ndarray) -> Iterator[str]:
     """A few rows of which nothing is explained, where most of the others is: sensors that say nothing about the signals."""
-    power = np.sum(table.Y**2, axis=1)
-    share = np.sum(left**2, axis=1) / np.where(power > 0, power, np.inf)
+    share = _shares_left(table.Y, left)
     unexplained = share > _ALL_LEFT
     if not 0 < np.sum(unexplained) <= _FEW_ROWS * share.size or np.median(share) > _LITTLE_LEFT:
         return
     number, which = int(np.sum(unexplained)), table.rows(np.flatnonzero(unexplained))
-    size = float(np.mean(power[unexplained] / np.maximum(table.seen.sum(axis=1)[unexplained], 1)))
+    size = float(np.mean(np.sum(table.Y[unexplained] ** 2, axis=1) / np.maximum(table.seen[unexplained].sum(axis=1), 1)))
     yield (
         f"no signal explains {which} of Y: if {'these sensors are' if number > 1 else 'this sensor is'} faulty, try "
         f"channel=FaultySensors(faulty={number / share.size:.2g}, fault_variance={size:.2g})"
     )
 
 
-def _far_out(left: np.ndarray, seen: np.ndarray) -> Iterator[str]:
+class FarOut(NamedTuple):
+    """Residuals, each row in units of its typical one; which are there, which are far out, and the typical one of each column."""
+
+    left: np.ndarray
+    seen: np.ndarray
+    which: np.ndarray
+    scale: np.ndarray
+
+
+def _far_out(left: np.ndarray, seen: np.ndarray) -> FarOut:
     """Residuals far beyond the others of their column. That a whole signal is not explained is another matter: its residuals are alike."""
-    long = seen.sum(axis=0) >= _SHORTEST_COLUMN
-    if not long.any():
-        return
-    left, seen = left[:, long], seen[:, long]
-    left = left / row_scales(left, seen)[:, None]
-    scale = _OF_MEDIAN * median(np.where(seen, np.abs(left), np.nan), 0)
-    far = seen & (np.abs(left) > _FAR * scale)
-    share, count = float(np.sum(far) / np.sum(seen)), int(np.sum(far))
+    seen = seen & (seen.sum(axis=-2, keepdims=True) >= _SHORTEST_COLUMN)
+    left = left / row_scales(left, seen)[..., None]
+    scale = _OF_MEDIAN * median(np.where(seen, np.abs(left), np.nan), -2)
+    return FarOut(left, seen, seen & (np.abs(left) > _FAR * scale[..., None, :]), scale)
+
+
+def of_far_out(far: FarOut) -> Iterator[str]:
+    """Too many residuals far out."""
+    share, count = float(np.sum(far.which) / max(np.sum(far.seen), 1)), int(np.sum(far.which))
     if share > _SHARE_FAR and count >= _FEWEST_FAR:
-        usual, odd = float(np.median(scale) ** 2), float(np.mean(left[far] ** 2))
+        usual, odd = float(np.nanmedian(far.scale) ** 2), float(np.mean(far.left[far.which] ** 2))
         yield (
             f"{100 * share:.2g}% of the residuals are far beyond the others of their signal, so the noise is not Gaussian: try "
             f"channel=Outliers({usual:.2g}, {share:.2g}, {odd:.2g})"
         )
 
 
-def _left(solution: Solution, Y: np.ndarray, seen: np.ndarray, kept: np.ndarray) -> np.ndarray | None:
-    """Residuals of the fit; None where there are none but rounding errors."""
-    F, X = np.asarray(solution.mean.F, dtype=float), np.asarray(solution.mean.X)[:, kept].astype(float)
-    left = np.where(seen, Y - F @ X / np.sqrt(F.shape[1]), 0.0)
-    return left if np.all(np.isfinite(left)) and np.sum(left**2) > _ROUNDING * np.sum(Y**2) else None
+def _left(solution: Solution, table: Table, kept: np.ndarray) -> np.ndarray | None:
+    """Residuals of the fit of these signals; None where there are none but rounding errors."""
+    F, X = np.asarray(solution.mean.F, dtype=float), _some(np.asarray(solution.mean.X), kept).astype(float, copy=False)
+    left = table.Y - F @ X / np.sqrt(F.shape[1])
+    left = left if table.seen.all() else np.where(table.seen, left, 0.0)
+    return left if np.all(np.isfinite(left)) and np.sum(left**2) > _ROUNDING * np.sum(table.Y**2) else None

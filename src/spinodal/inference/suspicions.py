@@ -24,10 +24,9 @@ from .suspicious_data import (
     orientation,
     outliers,
     outliers_in_words,
-    row_scales,
     share_beyond,
 )
-from .suspicious_table import Table, some_signals
+from .suspicious_table import Table, row_scales, some_signals
 
 if TYPE_CHECKING:
     from .solution import Solution

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..model.model import Model
-from .suspicious_table import Table, some_signals
+from .suspicious_table import Table, row_scales, some_signals
 
 # The share of data sets drawn from the model on which a check may give a false alarm.
 RATE = 1e-4
@@ -97,20 +97,24 @@ def expects_no_mean(model: Model) -> bool:
     return float(model.prior.X.moments().mean) == 0 and model.channel.shows_units and not model.channel.by_rows
 
 
-def is_off_centre(Y: np.ndarray, seen: np.ndarray, N: int) -> bool:
-    """Whether row means are further from zero than chance takes those of data that are centred.
+def off_centre(Y: np.ndarray, seen: np.ndarray, N: int) -> np.ndarray:
+    """Whether row means are further from zero than chance takes those of data that are centred; of one table, or of each of a batch.
 
     The test is of all entries, and again of some of them without marks for missing entries, constant rows and copies of signals.
     """
-    table = Table(np.where(seen, Y, 0.0), seen)
-    if table.power == 0 or _mean_share(table, N) <= 1:
-        return False
+    Y = Y if seen.all() else np.where(seen, Y, 0.0)
+    far = _mean_share(Y, seen, N) > 1
+    tables = zip(far.ravel(), *(values.reshape(-1, *Y.shape[-2:]) for values in (Y, seen)), strict=True)
+    return np.array([bool(each) and _off_without_marks(entries, there, N) for each, entries, there in tables]).reshape(far.shape)
+
+
+def _off_without_marks(Y: np.ndarray, seen: np.ndarray, N: int) -> bool:
     kept = some_signals(Y.shape)
-    _, table = _sentinels(Table(table.Y[:, kept], seen[:, kept]))
+    _, table = _sentinels(Table(Y[:, kept], seen[:, kept]))
     _, table = _constant_rows(table)
     if grid_step(table) is None:
         _, table = _duplicates(table)
-    return table.power > 0 and _mean_share(table, N) > 1
+    return bool(_mean_share(table.Y, table.seen, N) > 1)
 
 
 def _index(table: Table) -> Iterator[str]:
@@ -172,11 +176,12 @@ def _extremes(table: Table) -> tuple[np.ndarray, np.ndarray]:
 
 def grid_step(table: Table) -> float | None:
     """The step of the grid that all values are on; None if they are on no grid."""
+    apart = slice(None, None, max(1, table.Y.size // _FEW_ENTRIES))
+    few = np.sort(table.Y.ravel()[apart][table.seen.ravel()[apart]])
+    if np.all(few[1:] > few[:-1]) and few.size > _FEW_ENTRIES / 2:  # where half of all values occur twice, some of so many do
+        return None
     values = table.Y[table.seen]
     values = values[:: max(1, values.size // _GRID_ENTRIES)]
-    few = np.sort(values[:: max(1, values.size // _FEW_ENTRIES)])
-    if np.all(few[1:] > few[:-1]):  # where half of all values occur twice, some of a thousand do
-        return None
     different = np.unique(values)
     if different.size < 2 or different.size > values.size / 2:
         return None
@@ -240,8 +245,9 @@ def _at_top(Y: np.ndarray, seen: np.ndarray, on_grid: bool) -> np.ndarray:
         values, counts = np.unique(Y[seen], return_counts=True)
         piled = values.size > 1 and counts[-1] > _PILE * counts[-2]
         return (values[-1] == Y) & seen & piled
-    top = (np.max(Y, axis=1, keepdims=True, where=seen, initial=-np.inf) == Y) & seen
-    return top & (top.sum(axis=1, keepdims=True) >= _TIES)
+    Y = Y if seen.all() else np.where(seen, Y, -np.inf)
+    top = (Y.max(axis=1, keepdims=True, initial=-np.inf) == Y) & seen
+    return top & (np.count_nonzero(top, axis=1, keepdims=True) >= _TIES)
 
 
 def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
@@ -259,27 +265,28 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
         )
 
 
-def _row_means(table: Table) -> tuple[np.ndarray, float]:
-    """The means of the rows, and their share of the power."""
-    counts = np.maximum(table.seen.sum(axis=1), 1)
-    means = table.Y.sum(axis=1) / counts
-    return means, float(np.sum(means**2 * counts) / np.sum(counts)) / table.power
+def _row_means(Y: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The means of the rows, and their share of the power; of one table, or of several along leading axes."""
+    counts = np.maximum(np.count_nonzero(seen, axis=-1), 1)
+    means = Y.sum(axis=-1) / counts
+    total = np.einsum("...mp,...mp->...", Y, Y)
+    return means, np.sum(means**2 * counts, axis=-1) / np.where(total > 0, total, np.inf)
 
 
-def _mean_share(table: Table, N: int) -> float:
+def _mean_share(Y: np.ndarray, seen: np.ndarray, N: int) -> np.ndarray:
     """The share of the row means in the power, in units of what it exceeds by chance in a share `RATE` of data sets.
 
     The mean of a row has on average 1/P of the row's power; means of rows vary together, in about as many ways as there are atoms or rows.
     """
-    rows, share = len(table.Y), _row_means(table)[1]
+    rows, share = Y.shape[-2], _row_means(Y, seen)[1]
     ways = max(1.0, rows * N / (rows + N))
-    return share * float(np.mean(np.maximum(table.seen.sum(axis=1), 1))) * ways / chi_square_beyond(RATE, ways)
+    return share * np.mean(np.maximum(np.count_nonzero(seen, axis=-1), 1), axis=-1) * ways / chi_square_beyond(RATE, ways)
 
 
 def _means(table: Table, N: int, centred: str | None) -> tuple[list[str], Table]:
     """What there is to say of row means, and the table without them."""
-    means, share = _row_means(table)
-    if centred is None and (_mean_share(table, N) <= 1 or share < _MEAN_SHARE):
+    means, share = _row_means(table.Y, table.seen)
+    if centred is None and (_mean_share(table.Y, table.seen, N) <= 1 or share < _MEAN_SHARE):
         return [], table
     words = table.words
     held = f"the mean of {words.data} is far from zero ({words.row} means hold {100 * share:.3g}% of its power)"
@@ -356,26 +363,6 @@ def chi_square_beyond(chance: float, number: float) -> float:
     """What the sum of the squares of so many standard normal numbers exceeds with this probability, about (Wilson and Hilferty 1931)."""
     spread = 2 / (9 * number)
     return number * (1 - spread + NormalDist().inv_cdf(1 - chance) * math.sqrt(spread)) ** 3
-
-
-def row_scales(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """The typical size of each row's entries beside the others of their column, in units of the typical row's; 1 where that is unknown."""
-    size = np.where(seen, np.abs(Y), np.nan)
-    typical = median(size, 0)
-    scale = median(size / np.where(typical > 0, typical, np.nan), 1)
-    known = scale[np.isfinite(scale) & (scale > 0)]
-    return np.where(np.isfinite(scale) & (scale > 0), scale / np.median(known), 1.0) if known.size else np.ones(len(Y))
-
-
-def median(values: np.ndarray, axis: int) -> np.ndarray:
-    """Medians of what is not NaN; NaN where nothing is left."""
-    ordered = np.sort(np.ascontiguousarray(np.moveaxis(values, axis, -1)), axis=-1)  # NaN comes last; along memory it is faster
-    length = ordered.shape[-1]
-    if not np.any(np.isnan(ordered[..., -1])):
-        return (ordered[..., (length - 1) // 2] + ordered[..., length // 2]) / 2
-    number = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
-    middle = [np.take_along_axis(ordered, np.maximum(each, 0), -1) for each in ((number - 1) // 2, number // 2 - (number == 0))]
-    return np.squeeze((middle[0] + middle[1]) / 2, -1)
 
 
 def orientation(table: Table, N: int) -> str | None:

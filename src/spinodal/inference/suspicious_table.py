@@ -62,3 +62,24 @@ def some_signals(shape: tuple[int, ...], most: int = _MOST_ENTRIES) -> np.ndarra
     """Signals to look at: all, or of data with more than so many entries some at equal distances."""
     M, P = shape
     return np.arange(P) if most >= M * P else np.linspace(0, P - 1, max(2, most // M)).astype(int)
+
+
+def row_scales(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """The typical size of each row's entries beside the others of their column, in units of the typical row's; 1 where that is unknown.
+    Of one table, or of several along leading axes."""
+    size = np.where(seen, np.abs(Y), np.nan)
+    typical = median(size, -2)[..., None, :]
+    scale = median(size / np.where(typical > 0, typical, np.nan), -1)
+    known = np.isfinite(scale) & (scale > 0)
+    return np.where(known, scale / median(np.where(known, scale, np.nan), -1)[..., None], 1.0)
+
+
+def median(values: np.ndarray, axis: int) -> np.ndarray:
+    """Medians of what is not NaN; NaN where nothing is left."""
+    ordered = np.sort(np.ascontiguousarray(np.moveaxis(values, axis, -1)), axis=-1)  # NaN comes last; along memory it is faster
+    length = ordered.shape[-1]
+    if not np.any(np.isnan(ordered[..., -1])):
+        return (ordered[..., (length - 1) // 2] + ordered[..., length // 2]) / 2
+    number = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
+    middle = [np.take_along_axis(ordered, np.maximum(each, 0), -1) for each in ((number - 1) // 2, number // 2 - (number == 0))]
+    return np.squeeze((middle[0] + middle[1]) / 2, -1)

@@ -16,7 +16,7 @@ from ...pair import Pair
 from ..search.diagnostics import judge
 from ..search.learning import OF_NOISE, parameters, with_parameters
 from ..search.noise import Held, predicted, reconciled
-from ..search.population import Elected, Member, Request, course, has, spare_atoms, together, verdict
+from ..search.population import Elected, Member, Request, confirmed, course, has, spare_atoms, together, verdict
 from ..search.vote import Trust, best_match, start_from
 from ..solution import Solution, Status, Trace
 from ..solvers.base import Estimate
@@ -160,6 +160,12 @@ class Runs:
             best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
             for k, (end, sound, _) in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
                 best[k] = _with_its_way(end, sound, best[k])
+            settled = [k for k, found in enumerate(best) if found.status is Status.CONVERGED and elected[k].others]
+            changed = [k for k in settled if _changed(best[k], elected[k]).size]
+            ended = [Member.of(best[k], True, spare_atoms(best[k].mean), None) for k in changed]
+            again = [confirmed(elected[k], end, self.wishes.max_iterations, random[k]) for k, end in zip(changed, ended, strict=True)]
+            for k, each in zip(changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked])), strict=True):
+                elected[k] = each
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
 
@@ -308,14 +314,19 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
         values = [float(np.median(parameters(model)[name])) for model in models]
         ranges[name] = min(values), max(values)
         if name == "noise_variance" and elected.noise is not None:
-            ranges[name] = elected.noise.low, elected.noise.high
+            ranges[name] = elected.noise.range
     status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
-    end = Member.of(found, True, elected.best.spare, None)
-    changed = np.flatnonzero(~has(elected.best, end) & (best_match(end.atoms, elected.best.atoms)[1] ** 2 < 1 - _MOVED))
+    changed = _changed(found, elected)
     if status is Status.CONVERGED and changed.size:
         named = ", ".join(str(i + 1) for i in changed[:_NAMED])
         status, reason = Status.UNCONFIRMED, f"atoms changed after the runs were compared, so that nothing confirms them: {named}"
     return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs, ranges=ranges)
+
+
+def _changed(found: Solution, elected: Elected) -> np.ndarray:
+    """The atoms that are others than those of the best run when it was compared with others."""
+    end = Member.of(found, True, elected.best.spare, None)
+    return np.flatnonzero(~has(elected.best, end) & (best_match(end.atoms, elected.best.atoms)[1] ** 2 < 1 - _MOVED))
 
 
 def joined(parts: list[Solution]) -> Solution:

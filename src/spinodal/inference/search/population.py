@@ -103,7 +103,7 @@ def spare_atoms(mean: Pair[np.ndarray]) -> np.ndarray:
     """Which atoms have next to nothing to do, of a run or of a batch of them."""
     F, X = (np.asarray(factor, dtype=float) for factor in mean)
     with np.errstate(over="ignore", invalid="ignore"):
-        carried = np.sum(F**2, axis=-2) * np.mean(X**2, axis=-1)
+        carried = np.einsum("...mn,...mn->...n", F, F) * np.einsum("...np,...np->...n", X, X) / X.shape[-1]
         return carried < _SPARE * np.median(carried, axis=-1, keepdims=True)
 
 
@@ -132,15 +132,24 @@ class Agreement(NamedTuple):
 
 
 class Elected(NamedTuple):
-    """The best run, how far others agree with it, how many runs there were, the models of those that look sound, whether another run from
-    a start of its own ended where the best did, and the noise variance that entries held out chose, if they did."""
+    """The best run, how far others agree with it, these, whether another run from a start of its own ended where the best did, and the
+    noise variance that entries held out chose, if they did."""
 
     best: Member
     agreement: Agreement
-    runs: int
-    models: tuple[Any, ...] = ()
+    others: tuple[Member, ...] = ()
     repeated: bool = False
     noise: Chosen | None = None
+
+    @property
+    def runs(self) -> int:
+        """How many runs there were."""
+        return 1 + len(self.others)
+
+    @property
+    def models(self) -> list[Any]:
+        """The models of the runs that look sound."""
+        return [member.found.model for member in (self.best, *self.others) if member.sound]
 
 
 Result = TypeVar("Result")
@@ -148,15 +157,14 @@ Result = TypeVar("Result")
 Asking = Generator[list[Request], list[Member], Result]
 
 
-def elect(members: Sequence[Member]) -> Elected:
-    """The best of some runs, and which of its atoms the others found without having been told of them."""
-    best = max(members, key=lambda member: member.rank)
+def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
+    """The best of some runs, where nobody says which it is, and which of its atoms the others found without having been told of them."""
+    best = max(members, key=lambda member: member.rank) if best is None else best
     N = best.atoms.shape[1]
     chances, times, tested, passed = np.zeros((4, N), int)
     repeated = False
-    for other in members:
-        if other is best:
-            continue
+    others = tuple(member for member in members if member is not best)
+    for other in others:
         untold = np.ones(N, bool) if other.told is None else np.abs(best_match(best.atoms, other.told)[1]) < SAME
         again = has(other, best)
         counts = untold & (again | other.sound)  # a run that went wrong as a whole says nothing against an atom
@@ -168,9 +176,8 @@ def elect(members: Sequence[Member]) -> Elected:
         if other.told is not None:
             tested += counts
             passed += untold & again
-    sound = tuple(member.found.model for member in members if member.sound)
     needed = np.where(best.variance > max(_ROUGH, _UNSURE * np.median(best.variance)), _TWICE, 1)
-    return Elected(best, Agreement(chances, times, tested, passed, needed), len(members), sound, repeated)
+    return Elected(best, Agreement(chances, times, tested, passed, needed), others, repeated)
 
 
 def has(run: Member, other: Member) -> np.ndarray:
@@ -209,15 +216,26 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
     return made.elected
 
 
+def confirmed(elected: Elected, end: Member, max_iterations: int, random: np.random.Generator) -> Asking[Elected]:
+    """The election once more, for what the best run ended at after others were compared with it: they are compared with that, and atoms
+    that they did not find are tested."""
+    made = _Course(max_iterations, random, end, elected.noise)
+    made.add([end, *elected.others])
+    if made.doubtful.size:
+        yield from made.tests(made.doubtful)
+    return made.elected
+
+
 class _Course:
-    """The runs of one instance so far, and ways to ask for more."""
+    """The runs of one instance so far, and ways to ask for more. The best of them is the one `settled` on, or else that of the highest
+    rank."""
 
     elected: Elected
 
-    def __init__(self, max_iterations: int, random: np.random.Generator):
+    def __init__(self, max_iterations: int, random: np.random.Generator, settled: Member | None = None, noise: Chosen | None = None):
         self.members: list[Member] = []
         self.max_iterations, self.random = max_iterations, random
-        self.noise: Chosen | None = None
+        self.settled, self.noise = settled, noise
 
     def request(self, told: np.ndarray | None, model: Any, limit: int, trust: Trust = VOTED, cooling: Cooling = FIRST) -> Request:
         """A run with the noise variance that was chosen, if one was."""
@@ -278,11 +296,15 @@ class _Course:
         return max(0, _BUDGET * self.max_iterations - sum(int(member.found.iterations) for member in self.members)) // limit
 
     def ask(self, requests: list[Request]) -> Asking[None]:
-        """Have these runs made, and elect anew. Of all but the best, only what the next election needs is kept."""
-        self.members += yield requests
-        self.elected = elect(self.members)._replace(noise=self.noise)
-        best = self.elected.best
+        """Have these runs made, and elect anew."""
+        self.add((yield requests))
+
+    def add(self, members: Sequence[Member]) -> None:
+        """Elect anew with these. Of all but the best, only what the next election needs is kept."""
+        self.members += members
+        best = self.settled or max(self.members, key=lambda member: member.rank)
         self.members = [member if member is best else member._replace(found=without_signals(member.found)) for member in self.members]
+        self.elected = elect(self.members, best)._replace(noise=self.noise)
 
     def tests(self, doubtful: np.ndarray) -> Asking[None]:
         """Runs that are told of all atoms of the best but some of those in doubt, to see whether they find these again."""
@@ -343,16 +365,22 @@ def _parts(doubtful: np.ndarray, N: int, random: np.random.Generator) -> list[np
 
 def together(courses: Sequence[Asking[Elected]], explore: Callable[[list[tuple[int, Request]]], list[Member]]) -> list[Elected]:
     """Go through the courses of all instances side by side: `explore` makes the runs that all of them ask for next."""
-    asked = {k: next(each) for k, each in enumerate(courses)}
+    asked: dict[int, list[Request]] = {}
     ended: dict[int, Elected] = {}
+
+    def go_on(k: int, members: list[Member] | None) -> None:
+        try:
+            asked[k] = next(courses[k]) if members is None else courses[k].send(members)
+        except StopIteration as end:
+            ended[k] = end.value
+            asked.pop(k, None)
+
+    for k in range(len(courses)):
+        go_on(k, None)
     while asked:
-        members = iter(explore([(k, request) for k, requests in asked.items() for request in requests]))
+        made = iter(explore([(k, request) for k, requests in asked.items() for request in requests]))
         for k, requests in list(asked.items()):
-            try:
-                asked[k] = courses[k].send([next(members) for _ in requests])
-            except StopIteration as end:
-                ended[k] = end.value
-                del asked[k]
+            go_on(k, [next(made) for _ in requests])
     return [ended[k] for k in range(len(courses))]
 
 
