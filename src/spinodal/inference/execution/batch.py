@@ -97,7 +97,9 @@ def begin_batch(plan: Plan, observed: Observed, model: Model, draws: Any, start:
     return mapped(one)(observed, model, draws, start)
 
 
-def make_ready(plan: Plan, observed: Observed, model: Model, draws: Any, start: Any, cooling: Cooling, inspects: bool) -> None:
+def make_ready(
+    plan: Plan, observed: Observed, model: Model, draws: Any, start: Any, cooling: Cooling, inspects: bool, repairs: bool
+) -> None:
     """Have the programs that every solve needs compiled side by side, where that takes longer than what they do."""
     if not begin_batch.is_new(plan, observed, model, draws, start, cooling):
         return
@@ -105,6 +107,7 @@ def make_ready(plan: Plan, observed: Observed, model: Model, draws: Any, start: 
     run_batch.ahead(plan, observed, model, run, number, number, Tolerance.of(0.0))
     if inspects:
         inspect_batch.ahead(plan, observed, model, run)
+    if repairs:
         found, marked = inspect_batch.shape(plan, observed, model, run).found, np.zeros(len(number), bool)
         # As `with_directions` returns them.
         found = found._replace(correlations=None, missing=number, directions=found.correlations)

@@ -116,8 +116,11 @@ def solve_group(
     told = wishes.progress
     if told is not None:
         told("compiling", 0, float("nan"))
+    hinted = observed.F_prime is not None and not model.knowledge.fixed
     if placement.devices == 1:
-        batch.make_ready(plan, observed, model, draws, start, wishes.cooling, wishes.search.repair)
+        inspects = wishes.search.repair
+        repairs = inspects and not (wishes.strong or hinted)  # what has a hint seldom needs one
+        batch.make_ready(plan, observed, model, draws, start, wishes.cooling, inspects, repairs)
     run = batch.begin_batch(plan, observed, model, draws, start, wishes.cooling)
     run = placement.run(run, plan.solver.divided(run.state))
     recorder, place, goal_left = Recorder(placement), Place(), None
@@ -157,7 +160,6 @@ def solve_group(
         overlap=lambda run: batch.overlap_batch(plan, observed, model, run),
         reorder=lambda run, places, sign, moved: batch.reorder_batch(plan, run, places, sign.astype(plan.dtype), moved),
     )
-    hinted = observed.F_prime is not None and not model.knowledge.fixed
     run, verdict = search(
         wishes.search,
         engine,
