@@ -191,9 +191,9 @@ def _invert_matrix_mmse(batch: Batch, index: np.ndarray, mse: np.ndarray) -> np.
     return np.where(inside, np.exp(root), 0.0)
 
 
-def solve_for_A(batch: Batch, low: np.ndarray, high: np.ndarray, index: np.ndarray) -> np.ndarray:
+def solve_for_A(batch: Batch, low: np.ndarray, high: np.ndarray, index: np.ndarray, tolerance: float = ROOT_TOLERANCE) -> np.ndarray:
     """log A of fixed points between `low` and `high`; NaN where there is none."""
-    return find_root(lambda x, i: batch(point_at_pi, i, np.exp(x)).shortfall, low, high, index, absolute=ROOT_TOLERANCE)
+    return find_root(lambda x, i: batch(point_at_pi, i, np.exp(x)).shortfall, low, high, index, absolute=tolerance)
 
 
 class Crossings(NamedTuple):

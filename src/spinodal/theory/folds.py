@@ -25,6 +25,8 @@ _INSIDE = 1e-9
 _EXTREMUM_TOLERANCE = 1e-6
 # Relative accuracy of the pi at which potentials are equal.
 _MAXWELL_TOLERANCE = 1e-12
+# Fixed points are extrema of the potential, so an error in log A counts by its square.
+_OF_EXTREMA = 1e-9
 # Stands for an infinite pi where extrema are refined.
 _UNREACHABLE = 1e100
 
@@ -129,7 +131,8 @@ def _folds(batch: Batch, bound: np.ndarray, maxwell: bool, gain: bool) -> Transi
         rises = ahead[:, 1:] > ahead[:, :-1]
         several = np.any(~rises[:, :-1] & rises[:, 1:] & (np.arange(1, grid.shape[1] - 1) < bottom[:, None]), axis=1)
         shared = jax.tree.map(lambda leaf: leaf.reshape(grid.shape), table)
-        bayes[noisy] = _maxwell(batch, noisy, fold_log_A[noisy], dip_log_A[noisy], appears[noisy], spinodal[noisy], shared, several[noisy])
+        ends = appears[noisy], spinodal[noisy]
+        bayes[noisy] = _maxwell(batch, noisy, fold_log_A[noisy], dip_log_A[noisy], *ends, shared, ahead[noisy], several[noisy])
     return Transitions(appears, bayes, spinodal, enough)
 
 
@@ -159,6 +162,16 @@ def _best_stable(batch: Batch, table: CurvePoint, log_A: np.ndarray) -> np.ndarr
     return best
 
 
+def _where_it_rises(log_grid: np.ndarray, above: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Neighbours among the points of the grid between `left` and `right`, and these themselves, between which the curve first gets above
+    the wanted pi."""
+    inside = (log_grid > left[:, None]) & (log_grid < right[:, None])
+    rows, first = np.arange(len(left)), np.argmax(inside & above, axis=1)
+    found = inside[rows, first] & above[rows, first]
+    high = np.where(found, log_grid[rows, first], right)
+    return np.max(np.where(inside & (log_grid < high[:, None]), log_grid, left[:, None]), axis=1), high
+
+
 def _maxwell(
     batch: Batch,
     rows: np.ndarray,
@@ -167,14 +180,17 @@ def _maxwell(
     low: np.ndarray,
     high: np.ndarray,
     table: CurvePoint,
+    pi_of_grid: np.ndarray,
     several: np.ndarray,
 ) -> np.ndarray:
     """pi between the two spinodals at which the good branch's potential equals the largest of the others'."""
     grid = table.snr_X
 
-    def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray, near: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         own = np.arange(at.size)
-        log_A = solve_for_A(at, left, right, own)
+        log_A = solve_for_A(at, *near, own, _OF_EXTREMA)
+        elsewhere = np.flatnonzero(np.isnan(log_A))
+        log_A[elsewhere] = solve_for_A(at, left[elsewhere], right[elsewhere], elsewhere, _OF_EXTREMA)
         # No root on the lower branch: an uninformed start stays at A = 0, where nothing is learned.
         nothing = np.isnan(log_A)
         point = at(point_at_pi, own, np.exp(np.where(nothing, 0.0, log_A))).point
@@ -182,9 +198,10 @@ def _maxwell(
         return at(potential_at, own, mse_X, mse_F)
 
     def gain(pi: np.ndarray, which: np.ndarray) -> np.ndarray:
-        at = batch.at(rows[which], pi)
-        bad = branch_potential(at, np.log(grid[rows[which], 0]), fold[which])
-        good = branch_potential(at, dip[which], np.log(grid[rows[which], -1]))
+        at, log_grid, above = batch.at(rows[which], pi), np.log(grid[rows[which]]), pi_of_grid[which] > pi[:, None]
+        start, end = log_grid[:, 0], log_grid[:, -1]
+        bad = branch_potential(at, start, fold[which], _where_it_rises(log_grid, above, start, fold[which]))
+        good = branch_potential(at, dip[which], end, _where_it_rises(log_grid, above, dip[which], end))
         more = which[several[which]]
         if more.size:
             between = batch.at(rows[more], pi[several[which]])
