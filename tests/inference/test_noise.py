@@ -28,6 +28,15 @@ def test_the_top_is_found_from_either_side_with_its_error(truth: float) -> None:
     assert trial.chosen.range == pytest.approx((min(1.0, truth / error), max(1.0, truth * error)))  # 1 is what was learned before
 
 
+def test_where_all_predict_alike_nothing_is_known() -> None:
+    trial = Trial(held())
+    while wanted := trial.next():
+        trial.add(wanted, [held(-1e-12 * np.log(variance / 1.1) ** 2) for variance in wanted])
+    low, high = trial.chosen.range
+    assert 0 < low < 1e-3
+    assert 1e3 < high < np.inf
+
+
 def test_no_noise_above_the_power_is_tried() -> None:
     trial = Trial(held(power=1.5))
     while wanted := trial.next():

@@ -22,8 +22,8 @@ _MUCH, _UNKNOWN = 0.05, 0.3
 _FIRST, _STEP, _MOST = (-0.3, 0.0, 0.3, 0.6), 0.3, 8
 # Then the neighbourhood of the best one, how many of the nearest a parabola is fitted to, and how far its top may be from the best.
 _NEAR, _FITTED, _TOP = 0.12, 5, 0.15
-# The noise is known to so many standard errors of its logarithm.
-_ERRORS = 2.0
+# The noise is known to so many standard errors of its logarithm; where these are more than this, nothing is known of it.
+_ERRORS, _WIDEST = 2.0, 10.0
 # By how much more than a run says of z may not be known.
 _FACTORS = np.exp(np.linspace(0.0, 2.5, 26))
 # No noise above this share of the power.
@@ -138,7 +138,7 @@ class Trial:
             bend, slope, _ = np.polyfit(x - self.best, y, 2)
             if bend < 0:
                 top = self.best + float(np.clip(-slope / (2 * bend), -_TOP, _TOP))
-                width = max(_ERRORS / np.sqrt(2 * self.first.number * -bend), np.finfo(float).eps)
+                width = float(np.clip(_ERRORS / np.sqrt(2 * self.first.number * -bend), np.finfo(float).eps, _WIDEST))
         learned = self.first.noise_variance
         at = float(learned * np.exp(top))
         return Chosen(at, float(at * np.exp(-width)), float(at * np.exp(width)), learned)
