@@ -314,7 +314,7 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
         values = [float(np.median(parameters(model)[name])) for model in models]
         ranges[name] = min(values), max(values)
         if name == "noise_variance" and elected.noise is not None:
-            ranges[name] = elected.noise.range
+            ranges[name] = elected.noise.low, elected.noise.high
     status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
     changed = _changed(found, elected)
     if status is Status.CONVERGED and changed.size:

@@ -44,18 +44,15 @@ class Held(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A noise variance, the range that entries held out allow, and what runs learn by themselves: the first ones, or one that goes on from
-    the best with all entries."""
+    """A noise variance, and the range of what entries held out allow and the first runs learned.
+
+    That the first runs learned something else, with atoms that were not right yet, is no proof that the answer is wrong; but where half
+    the true number of atoms is asked for, it can be the only sign.
+    """
 
     variance: float
     low: float
     high: float
-    learned: float
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """From the least to the most that anything says."""
-        return min(self.low, self.learned), max(self.high, self.learned)
 
 
 def predicted(F: Any, X: Any, variances: Any, noise_variance: float, Y: np.ndarray, held: np.ndarray) -> Held:
@@ -82,13 +79,12 @@ def reconciled(chosen: Chosen, learned: float) -> Chosen:
 
     With right atoms the first is uncertain, and too large rather than too small, for runs are too sure of what they know; the second has a
     small error and is too small by about a twentieth, with codes that are too dense. A mean of their logarithms is nearer than either:
-    that is measured, not proven. What the first runs learned, with atoms that were wrong, no longer counts. Where the two are far apart,
-    atoms are still wrong, and what is learned then says nothing.
+    that is measured, not proven. Where they are far apart, atoms are wrong, and what is learned then says nothing.
     """
     if not 1 / _BELIEVED < learned / chosen.variance < _BELIEVED:
         return chosen
     middle = float(chosen.variance ** (1 - _WEIGHT) * learned**_WEIGHT)
-    return chosen._replace(variance=middle, learned=learned)
+    return Chosen(middle, min(chosen.low, learned), max(chosen.high, learned))
 
 
 class Trial:
@@ -141,4 +137,4 @@ class Trial:
                 width = float(np.clip(_ERRORS / np.sqrt(2 * self.first.number * -bend), np.finfo(float).eps, _WIDEST))
         learned = self.first.noise_variance
         at = float(learned * np.exp(top))
-        return Chosen(at, float(at * np.exp(-width)), float(at * np.exp(width)), learned)
+        return Chosen(at, float(min(learned, at * np.exp(-width))), float(max(learned, at * np.exp(width))))
