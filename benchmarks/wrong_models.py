@@ -68,6 +68,7 @@ KINDS = {
     "first half": "drift",
     "no better than noise": "noise only",
     "differ from signal to signal": "unexplained signals",
+    "the fit explains noise": "noise is fitted",
     "learned density": "density",
     "learned noise": "noise variance",
 }

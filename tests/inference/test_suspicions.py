@@ -161,6 +161,18 @@ def test_parameters_at_the_ends_of_their_ranges() -> None:
     assert "too small" in with_parameters(RHO, DELTA / 100, learned=())
 
 
+@pytest.mark.parametrize(("density", "left"), [(RHO, 0.6), (RHO, 0.3), (0.6, 0.3)])
+def test_residuals_far_below_the_noise_show_that_noise_is_fitted(density: float, left: float) -> None:
+    """Codes of density 0.15 for 20 atoms leave 0.8 of the noise in 20 rows and 300 signals, and those of density 0.6 a third of it."""
+    good = replace(solved("model")[0], learned=("density", "noise_variance"))
+    residuals = good.observed.Y - good.mean.F @ good.mean.X / np.sqrt(N)
+    noise = float(np.mean(residuals**2)) / left
+    model = good.model.replace(prior=sp.Pair(F=sp.Gaussian(), X=sp.GaussBernoulli(density)), channel=sp.GaussianNoise(noise))
+    words = f"only {left:.2g} of the learned noise"
+    for learned, said in ((good.learned, left < 0.5 * (1 - density - N / P)), ((), False)):
+        assert any(words in warning for warning in replace(good, model=model, learned=learned).warnings) == said
+
+
 def with_noisier_rows() -> Any:
     """The fit to data of the model, beside data of which two rows are noisier: a fit to those is left for the claims above."""
     good = solved("model")[0]

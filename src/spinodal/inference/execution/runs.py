@@ -160,8 +160,9 @@ class Runs:
             best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
             for k, (end, sound, _) in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
                 best[k] = _with_its_way(end, sound, best[k])
-            settled = [k for k, found in enumerate(best) if found.status is Status.CONVERGED and elected[k].others]
-            changed = [k for k in settled if _changed(best[k], elected[k]).size]
+            # What others agreed on, and was mended since, is compared again; what was in doubt stays so.
+            agreed = [k for k, each in enumerate(elected) if each.others and not each.agreement.doubtful.size]
+            changed = [k for k in agreed if best[k].status is Status.CONVERGED and _changed(best[k], elected[k]).size]
             ended = [Member.of(best[k], True, spare_atoms(best[k].mean), None) for k in changed]
             again = [confirmed(elected[k], end, self.wishes.max_iterations, random[k]) for k, end in zip(changed, ended, strict=True)]
             for k, each in zip(changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked])), strict=True):
