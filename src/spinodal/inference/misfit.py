@@ -70,10 +70,8 @@ def _look_odd(solution: Solution) -> np.ndarray:
     Y, _, mask = solution.observed  # type: ignore[misc]
     few = some_signals(np.shape(Y)[-2:], _FEW_ENTRIES)
     Y, X = (np.asarray(values)[..., few].astype(float) for values in (Y, solution.mean.X))
-    F, seen = (
-        np.asarray(solution.mean.F, dtype=float),
-        np.isfinite(Y) if mask is None else np.isfinite(Y) & np.asarray(mask, bool)[..., few],
-    )
+    F = np.asarray(solution.mean.F, dtype=float)
+    seen = np.isfinite(Y) if mask is None else np.isfinite(Y) & np.asarray(mask, bool)[..., few]
     with np.errstate(all="ignore"):
         left = np.where(seen, Y - F @ X / np.sqrt(F.shape[-1]), 0.0)
         much_left, far = _shares_left(np.where(seen, Y, 0.0), left) > _ALL_LEFT / 2, _far_out(left, seen).which

@@ -38,8 +38,8 @@ _ALL_NOISE, _NO_NOISE = 0.99, 1e-10
 # The typical signal's residual, over what the model predicts, is wrong outside of this range.
 _TOO_SMALL, _TOO_LARGE = 0.5, 1.5
 # Residuals below this share of what the noise leaves, where every nonzero code and every entry of F takes its part of it, show that noise
-# is fitted. Right fits leave at least 0.65 of it, at 5 dB and at M = N/2 too; half the true number of atoms at 40 dB leaves 0.3.
-_OF_THE_NOISE = 0.5
+# is fitted. Right fits leave at least 0.55 of it, at 5 dB and at M = N/2 too; half the true number of atoms, at 40 dB, leaves 0.3 to 0.45.
+_OF_THE_NOISE = 0.45
 # Residuals with a smaller share of the data's power are of the iteration, not of the noise.
 _ROUNDING = 1e-8
 # A row is noisier from this ratio of variances on, if it is so many standard errors of the logarithm of a median square, 2.33/sqrt(P).
