@@ -69,8 +69,8 @@ KINDS = {
     "no better than noise": "noise only",
     "differ from signal to signal": "unexplained signals",
     "the fit explains noise": "noise is fitted",
-    "learned density": "density",
-    "learned noise": "noise variance",
+    "the learned density": "density",
+    "the learned noise is": "noise variance",
 }
 
 
