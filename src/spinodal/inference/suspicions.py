@@ -121,7 +121,7 @@ def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept:
             yield "the fit explains Y no better than noise alone would, so nothing was learned; more signals, or less noise, are needed"
         if str(solution.status) == "converged" and left.share > _ROUNDING:
             yield from _misfit(solution, left)
-        if str(solution.status) in ("converged", "unconfirmed"):
+        if str(solution.status) in ("converged", "unconfirmed") and left.share > _ROUNDING:
             yield from _fits_noise(solution, left)
     yield from _parameters(solution, model, power)
     yield from _drift(np.asarray(solution.mean.X)[:, kept], np.asarray(solution.variance.X)[:, kept])

@@ -25,8 +25,8 @@ _INSIDE = 1e-9
 _EXTREMUM_TOLERANCE = 1e-6
 # Relative accuracy of the pi at which potentials are equal.
 _MAXWELL_TOLERANCE = 1e-12
-# Fixed points are extrema of the potential, so an error in log A counts by its square.
-_OF_EXTREMA = 1e-9
+# Accuracy in log A of the fixed points whose potentials are compared: they are extrema of it, so an error counts by its square.
+_BRANCH_TOLERANCE = 1e-9
 # Stands for an infinite pi where extrema are refined.
 _UNREACHABLE = 1e100
 
@@ -188,9 +188,9 @@ def _maxwell(
 
     def branch_potential(at: Batch, left: np.ndarray, right: np.ndarray, near: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         own = np.arange(at.size)
-        log_A = solve_for_A(at, *near, own, _OF_EXTREMA)
+        log_A = solve_for_A(at, *near, own, _BRANCH_TOLERANCE)
         elsewhere = np.flatnonzero(np.isnan(log_A))
-        log_A[elsewhere] = solve_for_A(at, left[elsewhere], right[elsewhere], elsewhere, _OF_EXTREMA)
+        log_A[elsewhere] = solve_for_A(at, left[elsewhere], right[elsewhere], elsewhere, _BRANCH_TOLERANCE)
         # No root on the lower branch: an uninformed start stays at A = 0, where nothing is learned.
         nothing = np.isnan(log_A)
         point = at(point_at_pi, own, np.exp(np.where(nothing, 0.0, log_A))).point

@@ -44,11 +44,7 @@ class Held(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A noise variance, and the range of what entries held out allow and the first runs learned.
-
-    That the first runs learned something else, with atoms that were not right yet, is no proof that the answer is wrong; but where half
-    the true number of atoms is asked for, it can be the only sign.
-    """
+    """A noise variance, and the range of what entries held out allow and the first runs learned."""
 
     variance: float
     low: float

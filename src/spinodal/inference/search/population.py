@@ -159,7 +159,7 @@ Asking = Generator[list[Request], list[Member], Result]
 
 def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
     """The best of some runs, where nobody says which it is, and which of its atoms the others found without having been told of them."""
-    best = max(members, key=lambda member: member.rank) if best is None else best
+    best = _highest(members) if best is None else best
     N = best.atoms.shape[1]
     chances, times, tested, passed = np.zeros((4, N), int)
     repeated = False
@@ -178,6 +178,10 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
             passed += untold & again
     needed = np.where(best.variance > max(_ROUGH, _UNSURE * np.median(best.variance)), _TWICE, 1)
     return Elected(best, Agreement(chances, times, tested, passed, needed), others, repeated)
+
+
+def _highest(members: Sequence[Member]) -> Member:
+    return max(members, key=lambda member: member.rank)
 
 
 def has(run: Member, other: Member) -> np.ndarray:
@@ -302,7 +306,7 @@ class _Course:
     def add(self, members: Sequence[Member]) -> None:
         """Elect anew with these. Of all but the best, only what the next election needs is kept."""
         self.members += members
-        best = self.settled or max(self.members, key=lambda member: member.rank)
+        best = _highest(self.members) if self.settled is None else self.settled
         self.members = [member if member is best else member._replace(found=without_signals(member.found)) for member in self.members]
         self.elected = elect(self.members, best)._replace(noise=self.noise)
 
