@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import spinodal as sp
+from spinodal.inference.execution.runs import joined
 from spinodal.inference.misfit import judged_by_data, misfit
 from spinodal.inference.solution import Names, Solution, Status, Trace
 
@@ -59,6 +61,22 @@ def test_a_wrong_channel_is_named(name: str) -> None:
     assert judged.status is Status.MISFIT
     assert not judged.status.trusted
     assert all(word in judged.reason for word in words), judged.reason
+
+
+def test_a_batch_is_judged_as_its_instances_are() -> None:
+    """Two of every three instances are spoiled, the mildest way first: 1.5% clipped, which a look at a few signals must not overlook."""
+    mildly = [lambda y, _: np.clip(y, *np.quantile(y, (0.008, 0.993))), *(spoil for spoil, _, _ in SPOILED.values())]
+    singles = []
+    for k in range(36):
+        F, X, rng = drawn(k)
+        y = F @ X / np.sqrt(N) + np.sqrt(NOISE) * rng.normal(size=(M, P))
+        singles.append(settled(mildly[k // 3 % len(mildly)](y, rng) if k % 3 else y, F, X))
+    alone = [judged_by_data(single).status for single in singles]
+    observed = sp.Observed(np.stack([single.observed.Y for single in singles]), None, None)
+    together = judged_by_data(replace(joined(singles), observed=observed))
+    assert list(together.status) == alone
+    assert all((status is Status.MISFIT) == (misfit(single) is not None) for status, single in zip(alone, singles, strict=True))
+    assert {Status.MISFIT, Status.CONVERGED} == set(alone)
 
 
 @pytest.mark.parametrize("noise", [1e-8, 1e-3, 0.1, 1.0])

@@ -51,10 +51,12 @@ def as_observed(Y: Any, F_prime: Any = None, mask: Any = None) -> tuple[Observed
     Y = _array("Y", Y)
     if Y.ndim not in (2, 3) or 0 in Y.shape:
         raise InputError(f"Y must be an M x P matrix (or a batch of them), but its shape is {Y.shape}.")
-    mask = _mask(Y, mask)
+    largest = _largest(Y)
+    mask = _mask(Y, mask, np.isnan(largest))
     if mask is not None:
         Y = np.where(mask, Y, 0.0)
-    _check_size("Y", Y)
+        largest = _largest(Y)
+    _check_size("Y", largest)
     if F_prime is not None:
         F_prime = _array("F_prime", F_prime)
         if F_prime.ndim != Y.ndim or F_prime.shape[:-1] != Y.shape[:-1] or F_prime.shape[-1] == 0:
@@ -151,7 +153,7 @@ def check_knowledge(observed: Observed, knowledge: Knowledge) -> tuple[Observed,
         return observed._replace(F_prime=None), knowledge
     if observed.F_prime is None:
         raise InputError(f"F_prime must be given with {knowledge!r}; it may be left out only when eta = inf.")
-    _check_size("F_prime", observed.F_prime)
+    _check_size("F_prime", _largest(observed.F_prime))
     return observed, knowledge
 
 
@@ -226,8 +228,7 @@ def _array(name: str, value: Any) -> np.ndarray:
         raise InputError(f"{name} must be an array of real numbers, but {type(value).__name__} was given.") from None
 
 
-def _check_size(name: str, array: np.ndarray) -> None:
-    largest = _largest(array)
+def _check_size(name: str, largest: float) -> None:
     if not np.isfinite(largest):
         raise InputError(f"{name} must be finite, but it holds NaN or infinite values.")
     if largest > _LARGEST:
@@ -239,9 +240,9 @@ def _largest(array: np.ndarray) -> float:
     return float(np.maximum(array.max(), -array.min()))
 
 
-def _mask(Y: np.ndarray, mask: Any) -> np.ndarray | None:
+def _mask(Y: np.ndarray, mask: Any, has_holes: bool) -> np.ndarray | None:
     """Observed entries as truth values; NaN in Y is unobserved. None when everything is observed."""
-    holes = np.isnan(Y) if np.isnan(_largest(Y)) else None
+    holes = np.isnan(Y) if has_holes else None
     if mask is None:
         if holes is None:
             return None

@@ -17,6 +17,7 @@ import numpy as np
 from ..model.channels import GaussianNoise
 from ..model.model import Model
 from ..model.priors import Gaussian
+from .execution.machine import side_by_side
 from .solution import Solution, Status
 from .suspicious_data import clipping, grid_step
 from .suspicious_table import Table, median, row_scales, some_signals
@@ -25,7 +26,9 @@ _SETTLED = "the run settled, but "
 
 # More entries, and residuals, than these are not looked at: of larger data, signals at equal distances are taken. A few are looked at
 # first, and more only where those are odd, so that a batch on a GPU need not wait long for its verdict.
-_MOST_ENTRIES, _MOST_RESIDUALS, _FEW_ENTRIES = 100_000, 20_000, 4000
+_MOST_ENTRIES, _MOST_RESIDUALS, _FEW_ENTRIES = 100_000, 20_000, 3000
+# Instances that are looked at in one go.
+_AT_A_TIME = 16
 # Fewer entries, or fewer in a column, say nothing.
 _FEWEST_ENTRIES, _SHORTEST_COLUMN = 200, 16
 # Clipping matters from this share of the entries on; where more than this share are equal, it is something else (most of Y is zero, say).
@@ -53,30 +56,44 @@ def judged_by_data(solution: Solution) -> Solution:
     """The solution, of a batch or of one instance, with another status where it settled on data that its channel can't have made."""
     if solution.observed is None:
         return solution
-    odd = _look_odd(solution)
+    Y, _, mask = solution.observed
     if not solution.batched:
-        reason = misfit(solution) if solution.status is Status.CONVERGED and odd.all() else None
+        odd = solution.status is Status.CONVERGED and bool(_look_odd(Y, mask, *solution.mean))
+        reason = misfit(solution) if odd else None
         return solution if reason is None else replace(solution, status=Status.MISFIT, reason=_SETTLED + reason)
-    for k in np.flatnonzero(odd).tolist():
+
+    def look(part: slice) -> np.ndarray:
+        return _look_odd(Y[part], None if mask is None else mask[part], *(factor[part] for factor in solution.mean))
+
+    parts = [slice(first, first + _AT_A_TIME) for first in range(0, len(Y), _AT_A_TIME)]
+    for k in np.flatnonzero(np.concatenate(side_by_side(look, parts))).tolist():
         reason = misfit(solution[k]) if solution.status[k] is Status.CONVERGED else None
         if reason is not None:
             solution.status[k], solution.reason[k] = Status.MISFIT, _SETTLED + reason
     return solution
 
 
-def _look_odd(solution: Solution) -> np.ndarray:
+def _look_odd(Y: np.ndarray, mask: np.ndarray | None, F: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Whether a few signals of each instance, all instances at a time, show something of what `misfit` looks for: entries that are equal, a
-    row of which much is left, a residual far out. Where that is common enough to count, none is among so many once in e^8 times."""
-    Y, _, mask = solution.observed  # type: ignore[misc]
+    row of which much is left, a residual far out. Where that is common enough to count, none is among so many once in e^6 times."""
     few = some_signals(np.shape(Y)[-2:], _FEW_ENTRIES)
-    Y, X = (np.asarray(values)[..., few].astype(float) for values in (Y, solution.mean.X))
-    F = np.asarray(solution.mean.F, dtype=float)
-    seen = np.isfinite(Y) if mask is None else np.isfinite(Y) & np.asarray(mask, bool)[..., few]
+    Y, X = (np.take(values, few, axis=-1).astype(float, copy=False) for values in (Y, X))
+    F = np.asarray(F, dtype=float)
+    seen = np.isfinite(Y) if mask is None else np.isfinite(Y) & np.take(np.asarray(mask, bool), few, axis=-1)
     with np.errstate(all="ignore"):
-        left = np.where(seen, Y - F @ X / np.sqrt(F.shape[-1]), 0.0)
-        much_left, far = _shares_left(np.where(seen, Y, 0.0), left) > _ALL_LEFT / 2, _far_out(left, seen).which
-    ordered = np.sort(np.where(seen, Y, np.nan).reshape(*Y.shape[:-2], -1), axis=-1)
-    return np.any(ordered[..., 1:] == ordered[..., :-1], axis=-1) | np.any(much_left, axis=-1) | np.any(far, axis=(-2, -1))
+        left = Y - F @ X / np.sqrt(F.shape[-1])
+        holes = not seen.all()
+        left, known, entries = (np.where(seen, each, gap) if holes else each for each, gap in ((left, 0.0), (Y, 0.0), (Y, np.nan)))
+        much_left, far = _shares_left(known, left) > _ALL_LEFT / 2, _far_out(left, seen).which
+    return _some_equal(entries) | np.any(much_left, axis=-1) | np.any(far, axis=(-2, -1))
+
+
+def _some_equal(Y: np.ndarray) -> np.ndarray:
+    """Whether entries of a row are equal, or several of all are the largest or the smallest; of one table, or of each of a batch."""
+    ordered = np.sort(Y, axis=-1)  # NaN comes last; to sort rows is quicker than to sort all entries
+    at_largest, at_smallest = (np.equal(Y, end.reduce(Y, axis=(-2, -1), keepdims=True)) for end in (np.fmax, np.fmin))
+    several = np.maximum(*(np.count_nonzero(each, axis=(-2, -1)) for each in (at_largest, at_smallest))) > 1
+    return several | np.any(ordered[..., 1:] == ordered[..., :-1], axis=(-2, -1))
 
 
 def misfit(solution: Solution) -> str | None:

@@ -265,12 +265,12 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
         )
 
 
-def _row_means(Y: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The means of the rows, and their share of the power; of one table, or of several along leading axes."""
-    counts = np.maximum(np.count_nonzero(seen, axis=-1), 1)
+def _row_means(Y: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The means of the rows, their share of the power, and how many entries a row has; of one table, or of several along leading axes."""
+    counts = np.full(Y.shape[:-1], Y.shape[-1]) if seen.all() else np.maximum(np.count_nonzero(seen, axis=-1), 1)
     means = Y.sum(axis=-1) / counts
-    total = np.einsum("...mp,...mp->...", Y, Y)
-    return means, np.sum(means**2 * counts, axis=-1) / np.where(total > 0, total, np.inf)
+    total = np.einsum("...i,...i->...", *[Y.reshape(*Y.shape[:-2], -1)] * 2)
+    return means, np.sum(means**2 * counts, axis=-1) / np.where(total > 0, total, np.inf), np.mean(counts, axis=-1)
 
 
 def _mean_share(Y: np.ndarray, seen: np.ndarray, N: int) -> np.ndarray:
@@ -278,14 +278,14 @@ def _mean_share(Y: np.ndarray, seen: np.ndarray, N: int) -> np.ndarray:
 
     The mean of a row has on average 1/P of the row's power; means of rows vary together, in about as many ways as there are atoms or rows.
     """
-    rows, share = Y.shape[-2], _row_means(Y, seen)[1]
+    rows, (_, share, entries) = Y.shape[-2], _row_means(Y, seen)
     ways = max(1.0, rows * N / (rows + N))
-    return share * np.mean(np.maximum(np.count_nonzero(seen, axis=-1), 1), axis=-1) * ways / chi_square_beyond(RATE, ways)
+    return share * entries * ways / chi_square_beyond(RATE, ways)
 
 
 def _means(table: Table, N: int, centred: str | None) -> tuple[list[str], Table]:
     """What there is to say of row means, and the table without them."""
-    means, share = _row_means(table.Y, table.seen)
+    means, share, _ = _row_means(table.Y, table.seen)
     if centred is None and (_mean_share(table.Y, table.seen, N) <= 1 or share < _MEAN_SHARE):
         return [], table
     words = table.words

@@ -76,7 +76,8 @@ def row_scales(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 def median(values: np.ndarray, axis: int) -> np.ndarray:
     """Medians of what is not NaN; NaN where nothing is left."""
-    ordered = np.sort(np.ascontiguousarray(np.moveaxis(values, axis, -1)), axis=-1)  # NaN comes last; along memory it is faster
+    ordered = np.moveaxis(values, axis, -1).copy()  # along memory it is faster
+    ordered.sort(axis=-1)  # NaN comes last
     length = ordered.shape[-1]
     if not np.any(np.isnan(ordered[..., -1])):
         return (ordered[..., (length - 1) // 2] + ordered[..., length // 2]) / 2

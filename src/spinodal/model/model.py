@@ -193,4 +193,6 @@ Kind = TypeVar("Kind", bound=Model)
 
 def stacked(models: Sequence[Kind], dtype: Any) -> Kind:
     """Models of one kind as one, whose numbers have a leading axis. On the host: there are many numbers, and all are small."""
+    if all(model is models[0] for model in models):
+        return jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf, dtype)[None], len(models), axis=0), models[0])
     return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype) for leaf in leaves]), *models)

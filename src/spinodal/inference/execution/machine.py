@@ -19,7 +19,7 @@ put in its place, which compiled code does on one core (15-30% of an iteration a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -41,9 +41,10 @@ _ARRAYS = 6
 _PROGRAMS = 4
 # So many bytes are always there; asking a GPU takes milliseconds.
 _NOTHING = 10**8
-# Bytes of an array that is worth a detour through pinned memory (more of which would take longer to get than it saves), and threads that
-# copy from there.
-_LARGE, _LARGEST, _COPIERS = 10**6, 2**28, 4
+# Bytes of an array that is worth a detour through pinned memory (more of which would take longer to get than it saves).
+_LARGE, _LARGEST = 10**6, 2**28
+# Threads that work side by side.
+_THREADS = 8
 # Most signals in a block, and most blocks: each is compiled.
 _WIDEST, _MOST = 1024, 8
 
@@ -175,14 +176,28 @@ def _through_pinned_memory(tree: Any) -> Any:
     solve takes 110 ms on an H200 otherwise."""
     leaves, structure = jax.tree.flatten(tree)
     large = [k for k, leaf in enumerate(leaves) if isinstance(leaf, jax.Array) and _LARGE < leaf.nbytes < _LARGEST]
+    if not large:
+        return jax.device_get(tree)
     there = jax.device_put(
         [leaves[k] for k in large], [SingleDeviceSharding(next(iter(leaves[k].devices())), memory_kind="pinned_host") for k in large]
     )
     found = jax.device_get([None if k in large else leaf for k, leaf in enumerate(leaves)])
-    with ThreadPoolExecutor(_COPIERS) as pool:  # one core alone does not fill new memory as fast as the device sends
-        for k, value in zip(large, pool.map(np.array, there), strict=True):
-            found[k] = value
+    copies: list[tuple[np.ndarray, np.ndarray]] = []
+    for k, value in zip(large, map(np.asarray, there), strict=True):
+        found[k] = np.empty_like(value, subok=False)
+        copies += zip(*(np.array_split(each.reshape(-1), _THREADS) for each in (found[k], value)), strict=True)
+    side_by_side(lambda each: np.copyto(*each), copies)  # one core alone does not fill new memory as fast as the device sends
     return jax.tree.unflatten(structure, found)
+
+
+def side_by_side(function: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+    """What a function returns for each part, by a few threads: for NumPy's work on large arrays, which leaves Python to others."""
+    return list(_helpers().map(function, parts))
+
+
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, "spinodal")
 
 
 def turned(F: Any) -> Any:

@@ -18,7 +18,7 @@ from .machine import Look, Renewed
 
 # A tile is a piece of a row: this many entries, shared by this many warps. A program takes some tiles in a row, and programs that follow
 # each other take pieces that do, so that memory is read almost in order.
-_TILE, _WARPS, _TILES = 256, 4, 4
+_TILE, _WARPS, _TILES = 128, 2, 4
 
 
 def by_kernel(look: Look, old: Sequence[Any], others: Any, step_size: Any, interpret: bool = False) -> Renewed:

@@ -86,7 +86,8 @@ class Runs:
     def _data(self, jobs: list[Job], holds: bool) -> Any:
         """The data of some runs: with `holds`, those that search are denied some entries, which tell them how large the noise is."""
         places = [job.instance for job in jobs]
-        observed = jax.tree.map(lambda value: value[places], self.observed)
+        as_given = places == list(range(self.size))  # nothing to copy
+        observed = self.observed if as_given else jax.tree.map(lambda value: value[places], self.observed)
         if not holds:
             return observed
         Y, F_prime, mask = observed
@@ -223,10 +224,11 @@ class Runs:
     def _group(self, jobs: list[Job], wishes: Wishes) -> Ended:
         observed = self._data(jobs, self.holds)
         model = stacked([job.model or self.models[job.instance] for job in jobs], self.dtype)
-        shape = (observed.Y.shape[1] + 1, self.plan.N)
-        draws = random_draws(self.seeds, self.size, [(job.instance, job.number) for job in jobs], shape, self.dtype)
         starts = [job.start for job in jobs]
         start = None if starts[0] is None else jax.tree.map(lambda *values: np.stack(values), *starts)
+        shape, numbers = (observed.Y.shape[1] + 1, self.plan.N), [(job.instance, job.number) for job in jobs]
+        guesses = self.from_scratch and start is None  # else nothing is random
+        draws = random_draws(self.seeds, self.size, numbers, shape, self.dtype) if guesses else None
         outcome = solve_group(
             self.plan,
             self.placement.columns(observed),
@@ -239,7 +241,9 @@ class Runs:
         )
         sound = ~outcome.lost & (outcome.conclusion.settled if outcome.verdict is None else ~outcome.verdict.trouble)
         found = _solution(outcome, self.from_scratch)
-        return Ended(found, np.asarray(sound), spare_atoms(found.mean), tuple(job.instance for job in jobs))
+        # With an F' nobody asks which atoms are spare.
+        spare = spare_atoms(found.mean) if self.from_scratch else np.zeros((len(jobs), self.plan.N), bool)
+        return Ended(found, np.asarray(sound), spare, tuple(job.instance for job in jobs))
 
     def _counting(self, wishes: Wishes) -> Wishes:
         """Those who are told or watch hear of the iterations of all runs, one after another."""

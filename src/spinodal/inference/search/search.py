@@ -181,15 +181,17 @@ def cooling_time(heated: Any) -> Any:
 
 def _in_order(engine: Engine, run: Any) -> tuple[Any, bool]:
     """Y does not see the order and signs of the atoms, only F' does: move each to the place where F' fits it best."""
-    from scipy.optimize import linear_sum_assignment  # half of a second that a solve without F' need not wait
-
     overlap = np.asarray(engine.overlap(run))
     size, N, _ = overlap.shape
-    place, sign = np.tile(np.arange(N), (size, 1)), np.ones((size, N))
-    for k in range(size):
-        if np.isfinite(overlap[k]).all():
-            rows, columns = linear_sum_assignment(-np.abs(overlap[k]))
-            place[k, columns] = rows
-            sign[k] = np.where(overlap[k][place[k], np.arange(N)] < 0, -1.0, 1.0)
+    place, fit = np.tile(np.arange(N), (size, 1)), np.abs(overlap)
+    known = np.isfinite(overlap).all(axis=(1, 2))
+    elsewhere = (np.argmax(fit, axis=1) != np.arange(N)).any(axis=1)  # where every atom fits its own place best, all are there
+    for k in np.flatnonzero(known & elsewhere):
+        from scipy.optimize import linear_sum_assignment  # half of a second that others need not wait
+
+        rows, columns = linear_sum_assignment(-fit[k])
+        place[k, columns] = rows
+    against = np.take_along_axis(overlap, place[:, None], axis=1)[:, 0] < 0
+    sign = np.where(known[:, None] & against, -1.0, 1.0)
     moved = (place != np.arange(N)).any(axis=1) | (sign < 0).any(axis=1)
     return (engine.reorder(run, place, sign, moved), True) if moved.any() else (run, False)
