@@ -14,15 +14,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..execution.machine import suited
+from ..execution.machine import OneDevice, side_by_side, suited
 from . import ep, vamp
 from .inverse import LEAF
 from .model import Codes, CodingModel, Progress, Slab, least_noise
 
 # Blocks have a power of four of samples, at least this many and at most that many: few sizes, so that little is compiled.
 _SMALLEST, _LARGEST = 64, 65_536
-# A block is left when all but this share of its samples have settled. On a GPU none are left: gathering them takes longer than iterations.
-_LEAVE = 0.65
+# A block is left when all but this share of its samples have settled. On a GPU none are left, since gathering them here takes longer than
+# iterations: there a quarter of the largest blocks, and of that a quarter, go on by themselves. More stages take longer to compile.
+_LEAVE, _STAGES = 0.65, 3
+# Rows that a thread copies at a time.
+_COPIED = 4096
 
 
 class Block(NamedTuple):
@@ -125,12 +128,12 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
     fields = only or Codes._fields
     found = {name: np.empty((len(data), *shapes[name]), data.dtype) for name in fields}
     settled = np.zeros(len(data), bool)
-    leave = suited(_LEAVE, 0.0)
+    leave, stages = suited(_LEAVE, 0.0), suited(1, _STAGES if size == _LARGEST else 1)
 
-    def publish(rows: np.ndarray, run: Progress, block: Block, which: np.ndarray | slice = slice(None)) -> None:
-        codes = jax.device_get(_published(method, ready, block, run, fields))
+    def publish(rows: np.ndarray, run: Progress, block: Block, which: np.ndarray | None = None) -> None:
+        codes = OneDevice().fetched(_published(method, ready, block, run, fields))
         for whole, part in zip(found.values(), codes, strict=True):
-            whole[rows[which]] = part[: len(rows)][which, : whole.shape[1]] if whole.ndim == 2 else part[: len(rows)][which]
+            _put(whole, rows, part[: len(rows), : whole.shape[1]] if whole.ndim == 2 else part[: len(rows)], which)
 
     late, done, first, fresh = _Waiting([], []), _Waiting([], []), 0, start(method, ready, size)
     while first < len(data) or late.total or done.total:
@@ -144,7 +147,7 @@ def infer(method: ModuleType, model: CodingModel, data: np.ndarray, close: float
             rows, run = np.arange(first, min(first + size, len(data))), fresh
             first += size
         block, last = as_block(data[rows], size), first >= len(data) and not late.total  # if none are to come, none are left
-        run, still = _settle(method, ready, block, run, len(rows), close, 0.0 if last else leave)
+        run, still = _settle(method, ready, block, run, len(rows), close, 0.0 if last else leave, stages)
         moving, young = np.asarray(still)[: len(rows)], np.asarray(run.age)[: len(rows), 0] < method.ITERATIONS
         settled[rows] = ~moving
         on = moving & young
@@ -162,25 +165,47 @@ def start(method: ModuleType, model: Any, size: int) -> Progress:
     return method.start(model, size)
 
 
-@partial(jax.jit, static_argnames=("method",))
+def _put(whole: np.ndarray, rows: np.ndarray, part: np.ndarray, which: np.ndarray | None) -> None:
+    """Rows of a part in their places. Where they follow one another, as on a GPU, threads copy them."""
+    if not ((np.diff(rows) == 1).all() and (which is None or which.all())):
+        whole[rows if which is None else rows[which]] = part if which is None else part[which]
+        return
+    there = whole[rows[0] : rows[-1] + 1]
+    side_by_side(lambda at: np.copyto(there[at], part[at]), [slice(k, k + _COPIED) for k in range(0, len(rows), _COPIED)])
+
+
+@partial(jax.jit, static_argnames=("method", "stages"))
 def _settle(
-    method: ModuleType, model: Any, block: Block, run: Progress, samples: jax.Array, close: jax.Array, leave: jax.Array
+    method: ModuleType, model: Any, block: Block, run: Progress, samples: jax.Array, close: jax.Array, leave: jax.Array, stages: int
 ) -> tuple[Progress, jax.Array]:
-    """Iterations until all samples but a share `leave` have settled or their time is up, and which have not settled."""
+    """Iterations until all samples but a share `leave` have settled or their time is up, and which have not settled.
+
+    In a stage that is not the last, when a quarter are left they go on by themselves.
+    """
     close = close * method.size_of_codes(model)
 
     def on(run: Progress, moving: jax.Array) -> jax.Array:
         return moving & (run.age[:, 0] < method.ITERATIONS)
 
-    def step(now: tuple[Progress, jax.Array]) -> tuple[Progress, jax.Array]:
-        # A sample that has settled stays where it is, so that its codes do not depend on the samples beside it.
-        old, moving = now
-        going = on(old, moving)
-        new = method.advance(model, block.y, block.seen, old)[0]
-        kept = jax.tree.map(lambda to, was: jnp.where(going[:, None], to, was), new, old)
-        return kept, moving & ~(going & (jnp.abs(new.mean - old.mean) <= close).all(axis=1))
+    def settle(y: jax.Array, seen: jax.Array, run: Progress, moving: jax.Array, stages: int) -> tuple[Progress, jax.Array]:
+        def step(now: tuple[Progress, jax.Array]) -> tuple[Progress, jax.Array]:
+            # A sample that has settled stays where it is, so that its codes do not depend on the samples beside it.
+            old, moving = now
+            going = on(old, moving)
+            new = method.advance(model, y, seen, old)[0]
+            kept = jax.tree.map(lambda to, was: jnp.where(going[:, None], to, was), new, old)
+            return kept, moving & ~(going & (jnp.abs(new.mean - old.mean) <= close).all(axis=1))
 
-    return jax.lax.while_loop(lambda now: jnp.sum(on(*now)) > leave * samples, step, step((run, jnp.arange(len(block.y)) < samples)))
+        fewer = len(y) // 4 if stages > 1 else 0
+        run, moving = jax.lax.while_loop(lambda now: jnp.sum(on(*now)) > jnp.maximum(leave * samples, fewer), step, (run, moving))
+        if fewer == 0:
+            return run, moving
+        left = jnp.argsort(~on(run, moving))[:fewer]
+        at_y, at_seen, at_run, at_moving = jax.tree.map(lambda values: values[left], (y, seen, run, moving))
+        ends = settle(at_y, at_seen, at_run, at_moving, stages - 1)
+        return jax.tree.map(lambda values, end: values.at[left].set(end), (run, moving), ends)
+
+    return settle(block.y, block.seen, run, jnp.arange(len(block.y)) < samples, stages)
 
 
 @partial(jax.jit, static_argnames=("method", "fields"))

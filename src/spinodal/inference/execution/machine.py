@@ -192,7 +192,8 @@ def _through_pinned_memory(tree: Any) -> Any:
 
 def side_by_side(function: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
     """What a function returns for each part, by a few threads: for NumPy's work on large arrays, which leaves Python to others."""
-    return list(_helpers().map(function, parts))
+    parts = list(parts)
+    return [function(parts[0])] if len(parts) == 1 else list(_helpers().map(function, parts))
 
 
 @cache
