@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ _OFF = ("0", "off", "no", "false")
 _MOST_BYTES = 2**30
 # So much is left after that, for otherwise every process would find a file too many.
 _KEPT_SHARE = 0.75
+# XLA writes lines of warnings on loading compiled code; this lets only fatal ones through. JAX itself sets a lower level when it is
+# imported, which a process started by another one inherits.
+_LEVEL, _QUIET, _BY_JAX = "TF_CPP_MIN_LOG_LEVEL", "3", "1"
 
 
 def enable_cache(directory: str | Path | None = None) -> Path | None:
@@ -27,10 +31,14 @@ def enable_cache(directory: str | Path | None = None) -> Path | None:
     The files are code, so nobody else may write them: a new directory gets mode 700, and one that belongs to someone else or that others
     can write is refused with a warning. Where nothing can be written there is no cache and no error. The oldest files go above 1 GiB.
 
+    XLA writes lines about the processor on the terminal when it loads compiled code. Call this before JAX is imported, and it keeps them
+    to itself, unless the environment variable TF_CPP_MIN_LOG_LEVEL says otherwise.
+
     Examples:
         >>> import spinodal as sp
         >>> directory = sp.enable_cache()  # what is compiled from now on is there for the next process
     """
+    keep_quiet()
     import jax
 
     if directory is None and jax.config.jax_compilation_cache_dir:
@@ -44,6 +52,12 @@ def enable_cache(directory: str | Path | None = None) -> Path | None:
         # JAX decides once in a process whether there is a cache, at the first compilation.
         compilation_cache.reset_cache()
     return ready
+
+
+def keep_quiet() -> None:
+    """Keep XLA's warnings about compiled code off the terminal; after JAX is imported it is too late. What the user has set stays."""
+    if "jax" not in sys.modules and os.environ.get(_LEVEL, _BY_JAX) == _BY_JAX:
+        os.environ[_LEVEL] = _QUIET
 
 
 def settings(directory: Path) -> dict[str, Any]:

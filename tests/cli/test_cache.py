@@ -182,3 +182,14 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert mode(directory) == 0o700
     assert any(name.endswith("-cache") for name in kept[0])
     assert kept[1] == kept[0]
+
+
+@pytest.mark.claims
+def test_what_is_loaded_is_loaded_quietly(tmp_path: Path) -> None:
+    """XLA has lines to say about the processor when it loads what another process compiled."""
+    script = "import spinodal as sp; sp.enable_cache(); import jax; print(float(jax.jit(lambda x: x.sum())(jax.numpy.ones(8))))"
+    wanted = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_", "TF_CPP"))}
+    for _ in range(2):
+        ended = subprocess.run([sys.executable, "-c", script], env=wanted, capture_output=True, text=True, check=True)
+        assert (ended.stdout, ended.stderr) == ("8.0\n", "")
+    assert any((tmp_path / "cache").rglob("*"))

@@ -9,10 +9,6 @@ import warnings
 
 from .. import cache
 
-# XLA writes lines of warnings on loading compiled code; this lets only fatal ones through. JAX itself sets a lower level when it is
-# imported, which a process started by another one inherits.
-_LEVEL, _QUIET, _BY_JAX = "TF_CPP_MIN_LOG_LEVEL", "3", "1"
-
 # How many new objects, and how many looks at younger ones, make Python look for garbage. Nearly all that a command makes, modules and
 # traced functions, lives to its end: with Python's own thresholds a tenth of a first answer went into looking through it.
 _SELDOM, _AS_USUAL = (50_000, 10, 10), gc.get_threshold()
@@ -30,8 +26,7 @@ def look_for_garbage_as_usual() -> None:
 
 def prepare(*, use_cache: bool) -> None:
     """Set the environment that JAX reads when it is imported. What the user has set stays."""
-    if os.environ.get(_LEVEL, _BY_JAX) == _BY_JAX:
-        os.environ[_LEVEL] = _QUIET
+    cache.keep_quiet()
     os.environ["MPLBACKEND"] = "agg"  # figures go to files only; Matplotlib ends on a word here that it can't use
     if not use_cache or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
