@@ -9,10 +9,10 @@ import mmap
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -30,7 +30,7 @@ QUICKLY = {
 }
 
 
-def known(flags: Mapping[str, Any]) -> str:
+def known(flags: dict[str, str]) -> str:
     """Those of the flags that the installed XLA knows: it ends a process that gives it another."""
     library = Path(find_spec("jaxlib").submodule_search_locations[0], "libjax_common.so")
     if not library.exists():
@@ -39,21 +39,8 @@ def known(flags: Mapping[str, Any]) -> str:
         return " ".join(f"--{name}={value}" for name, value in flags.items() if text.find(name.encode()) >= 0)
 
 
-def compile_seldom_run_programs_quickly() -> None:
-    """What runs once or a few times in a test (a draw, a look at a run, its end) is not optimised at all, however large."""
-    import jax
-
-    from spinodal.inference.execution import programs
-    from spinodal.model import sampling
-
-    programs._TINY = programs._SMALL
-    if known(programs._LITTLE_EFFORT).count("--") == len(programs._LITTLE_EFFORT):
-        sampling._draw_batch = jax.jit(sampling._draw_batch.__wrapped__, static_argnums=(1, 2, 3), compiler_options=programs._LITTLE_EFFORT)
-
-
 if "XLA_FLAGS" not in os.environ:
     os.environ["XLA_FLAGS"] = known(QUICKLY)
-    compile_seldom_run_programs_quickly()
 
 # What is imported or compiled is never garbage, and looking through it again and again takes a good part of a long test run: it is not
 # looked through while tests are collected, and afterwards only once.
