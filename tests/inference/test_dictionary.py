@@ -279,7 +279,7 @@ def test_a_missing_atom_is_mended_in_place_and_settled_signals_are_kept(solved: 
         seen = diagnose(task, spoiled)
         assert seen.local
         assert mend(solver, task, jax.jit(solver.init)(task, None, spoiled), seen, True, FIRST).temperature == 0
-        mended, settled = in_place(task, spoiled, seen), np.asarray(settled_signals(spoiled))
+        mended, settled = in_place(task, spoiled, seen), np.asarray(settled_signals(task, spoiled))
         assert cosine(mended.F.mean[:, 7], truth.F[:, 7]) > 0.8
         others = np.delete(np.arange(N), 7)
         np.testing.assert_array_equal(mended.X.mean[np.ix_(others, settled)], X[np.ix_(others, settled)])

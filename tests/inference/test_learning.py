@@ -111,3 +111,21 @@ def test_estimates_do_not_run_away_where_the_model_does_not_fit() -> None:
     assert slab.rho * slab.variance <= 12 * power  # the density may take one more step than the variance
     assert np.all(np.isfinite(solution.mean.X))
     assert solution.residual < power
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("noise", [0.0, 1e-10])
+def test_data_without_noise_are_solved_and_trusted(noise: float) -> None:
+    """Noise that is learned falls for ever where there is none: runs must end all the same, agree, and find nothing wrong."""
+    size, signals = 24, 400
+    truth, Y = [], []
+    for seed in (5, 6, 10):
+        rng = np.random.default_rng(seed)
+        F, X = rng.normal(size=(size, size)), rng.normal(size=(size, signals)) * (rng.random((size, signals)) < 0.15)
+        truth.append(sp.Pair(F, X))
+        Y.append(F @ X / np.sqrt(size) + np.sqrt(noise) * rng.normal(size=(size, signals)))
+    found = sp.solve(np.stack(Y), n_atoms=size)
+    assert list(found.status) == ["converged"] * 3
+    assert all(np.max(sp.score(found[k].mean, each).angle) < 1e-9 for k, each in enumerate(truth))
+    assert learned(found, "noise_variance") == pytest.approx(1e-8 * np.mean(np.square(Y), axis=(1, 2)), rel=0.1)
+    assert np.max(found.iterations) < 1000

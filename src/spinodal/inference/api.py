@@ -81,7 +81,7 @@ def solve(
         n_atoms: the number of atoms, where there is no F_prime. Give several, and the one with the highest evidence is kept.
         density: without a model, the share of nonzeros in X, if you know it; "auto" (or nothing) learns it.
         noise_variance: without a model, the variance of the noise, likewise: a number, or an array with one for each row of Y (M x 1),
-            each column (1 x P) or each entry (M x P); "rows" learns one for each row.
+            each column (1 x P) or each entry (M x P); "rows" learns one for each row. No number below 1e-8 of the power of Y is learned.
         eta: without a model, the error of F_prime, likewise.
         channel: without a model, how Y comes from F X/sqrt(N), if not by Gaussian noise: `Clipped(-1.0, 1.0)`, `Poisson(3.0)`, ... Its
             parameters are taken as they are.

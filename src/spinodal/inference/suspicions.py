@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # Learned densities outside of this range are at an end of what can be learned, and above this one hardly sparse.
 _LOWEST, _HIGHEST, _DENSE = 2e-4, 1 - 2e-4, 0.5
 # A learned noise of this share of the data's power says that all is noise; one below this share, that nothing is.
-_ALL_NOISE, _NO_NOISE = 0.99, 1e-10
+_ALL_NOISE, _NO_NOISE = 0.99, 2e-8
 # The typical signal's residual, over what the model predicts, is wrong outside of this range.
 _TOO_SMALL, _TOO_LARGE = 0.5, 1.5
 # Residuals below this share of what the noise leaves, where every nonzero code and every entry of F takes its part of it, show that noise

@@ -14,7 +14,7 @@ from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..search.diagnostics import judge
-from ..search.learning import OF_NOISE, parameters, with_parameters
+from ..search.learning import NEGLIGIBLE, OF_NOISE, parameters, with_parameters
 from ..search.noise import Held, predicted, reconciled
 from ..search.population import Elected, Member, Request, confirmed, course, has, spare_atoms, together, verdict
 from ..search.vote import Trust, best_match, start_from
@@ -320,7 +320,9 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
         ranges[name] = min(values), max(values)
         if name == "noise_variance" and elected.noise is not None:
             ranges[name] = elected.noise.low, elected.noise.high
-    status, reason = verdict(Status(found.status), str(found.reason), elected, ranges)
+    power = float(np.prod([prior.second_moment() for prior in found.model.prior]))
+    matter = {name: ends for name, ends in ranges.items() if name not in OF_NOISE or ends[1] > NEGLIGIBLE * power}
+    status, reason = verdict(Status(found.status), str(found.reason), elected, matter)
     changed = _changed(found, elected)
     if status is Status.CONVERGED and changed.size:
         named = ", ".join(str(i + 1) for i in changed[:_NAMED])

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...model.channels import GaussianNoise
 from ..execution.machine import ranked
 from ..loop import median, quantile
 from ..messages.means import with_offsets, without_offsets
@@ -148,15 +149,16 @@ def residuals(task: Task, found: Estimate) -> Any:
     return Y - (channel.fitted(Y, Z, task.mask) if channel.by_rows else Z)
 
 
-def settled_signals(found: Estimate) -> Any:
-    """Which signals are explained about as well as the better ones."""
-    return found.square <= _UNSETTLED * quantile(found.square, 0.25)
+def settled_signals(task: Task, found: Estimate) -> Any:
+    """Which signals are explained about as well as the better ones, or better than the noise allows, as where there is none."""
+    noise = task.channel.noise_scale(task.power) if isinstance(task.channel, GaussianNoise) else 0.0
+    return found.square <= jnp.maximum(_UNSETTLED * quantile(found.square, 0.25), noise)
 
 
 def unsettled_signals(task: Task, found: Estimate) -> tuple[Any, Any]:
     """How many signals have not settled, and the correlations of their residuals, over those of random directions."""
     M = task.sizes[0]
-    unsettled = ~settled_signals(found)
+    unsettled = ~settled_signals(task, found)
     left = residuals(task, found)
     left = jnp.where(jnp.isfinite(left), task.seen(left), 0)
     if task.channel.unequal:

@@ -41,6 +41,11 @@ _KEPT = {"share": (1e-4, 0.5), "faulty": (1e-4, 0.9), "nu": (2.1, 1e3), "gain_sp
 OF_NOISE = ("noise_variance", "row_variances")
 # What a channel calls its noise.
 _NOISE = "variance"
+# The least noise that is learned, in units of the data's power: below, it falls for ever, so that no two runs agree on it. What is assumed
+# of noise that is not there changes the estimates by as much, and their squared errors by the square of that.
+_FAINTEST = 1e-8
+# Noise below this share of the power may still fall where runs end: they need not agree on it.
+NEGLIGIBLE = 1e-5
 # The density stays away from 0 and 1, where it could not come back from.
 _LEAST = 1e-4
 # Most power that signals can be learned to have, in units of the data's.
@@ -154,9 +159,10 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
         noise = old["noise_variance"] * noise_ratio(task, measured, estimate)
         if task.held is not None:
             first = state.first["noise_variance"]
-            noise = jnp.where(jnp.any(task.held > 0), noise, jnp.clip(noise, first / _BAND, first * _BAND))
+            low = jnp.where(first < NEGLIGIBLE * task.power, 0, first / _BAND)
+            noise = jnp.where(jnp.any(task.held > 0), noise, jnp.clip(noise, low, first * _BAND))
             noise = jnp.where(task.keeps_noise, old["noise_variance"], noise)
-        new["noise_variance"] = jnp.clip(noise, task.rounding, task.power)
+        new["noise_variance"] = jnp.clip(noise, jnp.maximum(task.rounding, _FAINTEST * task.power), task.power)
     if "density" in old:
         new["density"] = jnp.clip(nonzeros / (N * P), _LEAST, 1 - _LEAST)
     mean = parameters(model_of(task)).get("slab_mean", 0.0)

@@ -44,7 +44,7 @@ def in_place(task: Task, found: Estimate, seen: Findings) -> Estimate:
     """The estimates with as little changed as can be: mixed atoms turned or else, if there are none, faulty ones started again, and with
     them the signals that have not settled."""
     turned, F, unknown = turned_atoms(found, seen), repaired(task, found, seen), unknown_signals(task)
-    forgotten = jnp.any(F.mean != found.F.mean, axis=0)[:, None] | ~settled_signals(found)
+    forgotten = jnp.any(F.mean != found.F.mean, axis=0)[:, None] | ~settled_signals(task, found)
     X = Moments(*(jnp.where(forgotten, new, old) for new, old in zip(unknown, found.X, strict=True)))
     return _either(jnp.any(seen.mixed_with >= 0), turned, Estimate(F, X))
 
