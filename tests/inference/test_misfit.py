@@ -93,6 +93,16 @@ def test_ordinary_data_raise_no_alarm(noise: float) -> None:
         assert misfit(settled(y, F, X, rows)) is None
 
 
+def test_residuals_that_the_noise_explains_are_no_outliers() -> None:
+    """Data without noise: a run that has settled leaves residuals of all sizes, far below the noise that it assumes."""
+    F, X, rng = drawn(4)
+    y = F @ X / np.sqrt(N)
+    y += 1e-6 * rng.standard_t(1.5, y.shape)
+    y[:, :3] += 0.1 * rng.normal(size=(M, 3))  # of a few signals more is left
+    assert "far beyond" in str(misfit(settled(y, F, X, 1e-12)))
+    assert misfit(settled(y, F, X, 1e-8)) is None
+
+
 def test_pixels_and_many_zeros_are_no_counts_and_no_clipping() -> None:
     F, X, rng = drawn(3)
     pixels = np.clip(np.round(128 + 60 * F @ X / np.sqrt(N) + rng.normal(size=(M, P))), 0, 255)

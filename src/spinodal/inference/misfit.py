@@ -123,11 +123,11 @@ def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     if left is None:
         return
     variance = np.asarray(model.channel.variance)  # type: ignore[attr-defined]
-    if variance.ndim:
-        left = left / np.sqrt(variance[:, kept] if variance.shape[-1] > 1 else variance)
-    else:
+    size = np.sqrt(variance[:, kept] if variance.ndim and variance.shape[-1] > 1 else variance)
+    if not variance.ndim:
         yield from of_rows(table, left)
-    yield from of_far_out(_far_out(left, table.seen))
+    far, beyond = _far_out(left / size if variance.ndim else left, table.seen), np.abs(left) > size
+    yield from of_far_out(far._replace(which=far.which & beyond))  # what the noise explains is no outlier
 
 
 def _some(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
