@@ -126,6 +126,7 @@ def test_data_without_noise_are_solved_and_trusted(noise: float) -> None:
         Y.append(F @ X / np.sqrt(size) + np.sqrt(noise) * rng.normal(size=(size, signals)))
     found = sp.solve(np.stack(Y), n_atoms=size)
     assert list(found.status) == ["converged"] * 3
+    assert list(found.warnings) == [()] * 3
     assert all(np.max(sp.score(found[k].mean, each).angle) < 1e-9 for k, each in enumerate(truth))
     assert learned(found, "noise_variance") == pytest.approx(1e-8 * np.mean(np.square(Y), axis=(1, 2)), rel=0.1)
     assert np.max(found.iterations) < 1000

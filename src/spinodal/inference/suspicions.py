@@ -26,7 +26,7 @@ from .suspicious_data import (
     outliers_in_words,
     share_beyond,
 )
-from .suspicious_table import Table, row_scales, some_signals
+from .suspicious_table import Table, median, row_scales, some_signals
 
 if TYPE_CHECKING:
     from .solution import Solution
@@ -44,6 +44,9 @@ _OF_THE_NOISE = 0.45
 _ROUNDING = 1e-8
 # A row is noisier from this ratio of variances on, if it is so many standard errors of the logarithm of a median square, 2.33/sqrt(P).
 _NOISIER, _SIGMAS, _OF_MEDIAN = 4.0, 6.0, 2.33
+# ... and if its typical residual is more than this, in units of what the model predicts: it should be 0.67, the median of a normal number.
+# What is left of data without noise is far less.
+_LOUD = 0.3
 # Less than this share of the rows are a few.
 _FEW = 0.5
 # Residuals vary too much from signal to signal if their quartiles are this many times too far apart, and so many standard errors more; that
@@ -199,7 +202,8 @@ def _noisier_rows(solution: Solution, model: Model, table: Table, left: _Left, o
     error = np.exp(_SIGMAS * _OF_MEDIAN / np.sqrt(np.mean(table.seen) * P))
     noisier = np.zeros(M, bool)
     if left.share > _ROUNDING:
-        noisier |= row_scales(left.units, table.seen) ** 2 > max(_NOISIER, error)
+        loud = median(np.where(table.seen, np.abs(left.units), np.nan), -1) > _LOUD
+        noisier |= loud & (row_scales(left.units, table.seen) ** 2 > max(_NOISIER, error))
     if isinstance(model.prior.F, Gaussian) and solution.observed.F_prime is None:  # type: ignore[union-attr]
         # The mean square of a row is that of N normal numbers; the share of a row in an atom is a Beta variable.
         noisier |= row_scales(table.Y, table.seen) ** 2 > error * chi_square_beyond(RATE / M, N) / N
