@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fits import ATOMS, FEATURES, UNIT, drawn, learned
+from sklearn.datasets import make_sparse_coded_signal
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -203,3 +204,18 @@ def test_zeros_teach_nothing_and_too_few_samples_are_warned_of() -> None:
 def test_scikit_learn_is_not_imported_unasked() -> None:
     code = "import sys, spinodal; spinodal.Problem; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+def test_data_with_hardly_any_noise_keep_what_message_passing_found(noise: float) -> None:
+    """scikit-learn's own sparse signals: rounds and codes with so little noise came apart."""
+    for seed in range(2):
+        X, dictionary, codes = make_sparse_coded_signal(n_samples=300, n_components=20, n_features=16, n_nonzero_coefs=3, random_state=seed)
+        X = X + np.sqrt(noise) * np.random.default_rng(seed).normal(size=X.shape)
+        model = sp.DictionaryLearner(20, random_state=0).fit(X)
+        cosines = np.abs(model.components_ @ dictionary.T)
+        assert model.status_ == "converged"
+        assert cosines.max(axis=0).min() > 1 - 1e-5
+        found = np.abs(model.transform(X))[:, cosines.argmax(axis=0)]
+        assert np.mean((found - np.abs(codes)) ** 2) < 1e-4 * np.mean(codes**2)

@@ -19,7 +19,8 @@ class DictionaryLearner(Framed, Streaming):
     Args:
         n_components: how many; as many as there are features if None. `score` tells which number is right (see docs/estimators.md).
         density: share of nonzero codes; "auto" learns it.
-        noise_variance: variance of the noise, in the units of the data; "auto" learns it.
+        noise_variance: variance of the noise, in the units of the data; "auto" learns it. Where message passing finds less than 3e-5 of the
+            power, 3e-4 of it is assumed: codes need some noise.
         slab_mean: mean of the nonzero codes; "auto" learns it.
         slab_variance: variance of the nonzero codes; "auto" learns it.
         own_density: True if every sample has a density of its own, near the common one: for data of unequal complexity, such as patches

@@ -60,10 +60,11 @@ def fit_components(
         return _nothing_learned(task)
     first = best_start(task) if before is None else Start(None, _with_given(before, task), np.nan)
     learn = Learn(given.learn, None, None, options.own_density is None)
-    refined = refine(data, first.model, task.prior, learn, options.refine_iter, weight, goes_on=before is not None)
+    rounds = 0 if first.assumed else options.refine_iter  # with hardly any noise they have nothing to add
+    refined = refine(data, first.model, task.prior, learn, rounds, weight, goes_on=before is not None)
     found = first.found
     solver_status = found.status if found is not None else "max_iterations" if before is None else "converged"
-    settled = "converged" if refined.settled else "max_iterations"
+    settled = "converged" if refined.settled or first.assumed else "max_iterations"
     return Fitted(
         _published(task, refined.model, refined.usage, ~np.isnan(data)),
         settled if options.refine_iter > 0 else solver_status,

@@ -44,6 +44,9 @@ _SMALL, _TRIED_ROUNDS, _FIRST_RUNS, _FIRST_TRIED, _TRIED = 3e7, 8, 2, 100, 300
 _LONG = 2000
 # The variance of components that are samples, as a share of the prior's.
 _FIRST_DOUBT = 0.1
+# Noise below this share of the power is too little for codes by expectation propagation, which come apart; this one is assumed then. It
+# changes components and codes by less than its own square root.
+_CLEAN, _ASSUMED = 3e-5, 3e-4
 # Samples by whose evidence a start is judged, with codes that change by less than so many standard deviations of the slab.
 _JUDGED, _CLOSELY = 500, 1e-2
 # What surrounds message passing: all, or nothing that takes long.
@@ -131,11 +134,13 @@ class Found(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What message passing found, if it was used, a model in the units of the data, and the mean evidence of a sample under it."""
+    """What message passing found, if it was used, a model in the units of the data, the mean evidence of a sample under it, and whether
+    its noise is assumed, because there is too little to learn."""
 
     found: Found | None
     model: CodingModel
     evidence: float
+    assumed: bool = False
 
 
 def task_of(
@@ -232,7 +237,12 @@ def _by_message_passing(task: Task, seed: int, search: Search = _SEARCH) -> Star
     mean[:, columns] = found.mean.T * task.unit.components
     variance[:, columns] = found.variance.T * task.unit.components**2
     model = _outside(task, mean, variance, found.slab, found.noise_variance)
-    start = Start(found, model, _judged(model, task.data))
+    power = float(np.nanmean(np.square(task.data, dtype=np.float64)))
+    sound = found.status in (Status.CONVERGED, Status.UNCONFIRMED)
+    assumed = sound and task.given.noise_variance is None and float(np.mean(model.noise_variance)) < _CLEAN * power
+    if assumed:
+        model = model._replace(noise_variance=_ASSUMED * power)
+    start = Start(found, model, _judged(model, task.data), assumed)
     if task.options.refine_iter == 0 or start.evidence > _without_codes(task):
         return start
     samples = by_samples(task, seed).model
