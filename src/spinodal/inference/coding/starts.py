@@ -44,8 +44,8 @@ _SMALL, _TRIED_ROUNDS, _FIRST_RUNS, _FIRST_TRIED, _TRIED = 3e7, 8, 2, 100, 300
 _LONG = 2000
 # The variance of components that are samples, as a share of the prior's.
 _FIRST_DOUBT = 0.1
-# Noise below this share of the power is too little for codes by expectation propagation, which come apart; this one is assumed then. It
-# changes components and codes by less than its own square root.
+# Noise below this share of the power is too little for codes by expectation propagation, which come apart (seen with 20 atoms of 16
+# features); this one is assumed then.
 _CLEAN, _ASSUMED = 3e-5, 3e-4
 # Samples by whose evidence a start is judged, with codes that change by less than so many standard deviations of the slab.
 _JUDGED, _CLOSELY = 500, 1e-2
