@@ -44,12 +44,12 @@ release: $(STAMP)
 
 # Without the other dictionary learners (no wheel for this platform, say) the benchmark goes on and says so.
 bench: $(STAMP)
-	-$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	-$(BIN)/python -m pip install --quiet --no-compile --editable '.[bench]'
 	$(BIN)/python -m benchmarks
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $(STAMP)
 
 clean:

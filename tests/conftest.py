@@ -16,8 +16,13 @@ from typing import NamedTuple
 
 import pytest
 
-# Compiled functions are shared by all processes of a test run, and kept for the next. Read when JAX is first imported.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
+from spinodal.cache import default_directory, ready_directory
+
+# Compiled functions are shared by all processes of a test run, and kept for the next, in whichever clone of the repository: half of a test
+# run is compilation. They are beside those that users keep, and SPINODAL_CACHE=0 turns this off too. Read when JAX is first imported.
+kept = default_directory()
+kept = None if kept is None else ready_directory(kept.with_name(f"{kept.name}-tests"))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(kept or Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Tests run side by side, one on each core: more threads of LAPACK would wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -44,12 +44,11 @@ class Held(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A noise variance, the range that the data allow as far as is known, and what the first runs learned."""
+    """A noise variance, and the range that the data allow as far as is known."""
 
     variance: float
     low: float
     high: float
-    first: float
 
 
 def predicted(F: Any, X: Any, variances: Any, noise_variance: float, Y: np.ndarray, held: np.ndarray) -> Held:
@@ -76,13 +75,13 @@ def reconciled(chosen: Chosen, learned: float) -> Chosen:
 
     With right atoms the first is uncertain, and too large rather than too small, for runs are too sure of what they know; the second has a
     small error and is too small by about a twentieth, with codes that are too dense. A mean of their logarithms is nearer than either:
-    that is measured, not proven. Where they are far apart, atoms are wrong, and what is learned then says nothing: what the first runs
-    learned counts against the choice. Where they agree it does not, for the first runs had other atoms.
+    that is measured, not proven. Where they are far apart, what is learned from all entries took noise for signal, as it does with few
+    measurements or wrong atoms, and says nothing. Whether atoms are wrong, other runs tell.
     """
-    believed = 1 / _BELIEVED < learned / chosen.variance < _BELIEVED
-    middle = float(chosen.variance ** (1 - _WEIGHT) * learned**_WEIGHT) if believed else chosen.variance
-    other = learned if believed else chosen.first
-    return chosen._replace(variance=middle, low=min(chosen.low, other), high=max(chosen.high, other))
+    if not 1 / _BELIEVED < learned / chosen.variance < _BELIEVED:
+        return chosen
+    middle = float(chosen.variance ** (1 - _WEIGHT) * learned**_WEIGHT)
+    return Chosen(middle, min(chosen.low, learned), max(chosen.high, learned))
 
 
 class Trial:
@@ -133,6 +132,5 @@ class Trial:
             if bend < 0:
                 top = self.best + float(np.clip(-slope / (2 * bend), -_TOP, _TOP))
                 width = float(np.clip(_ERRORS / np.sqrt(2 * self.first.number * -bend), np.finfo(float).eps, _WIDEST))
-        first = self.first.noise_variance
-        at = float(first * np.exp(top))
-        return Chosen(at, float(at * np.exp(-width)), float(at * np.exp(width)), first)
+        at = float(self.first.noise_variance * np.exp(top))
+        return Chosen(at, float(at * np.exp(-width)), float(at * np.exp(width)))
