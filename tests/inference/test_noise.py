@@ -25,6 +25,7 @@ def test_the_top_is_found_from_either_side_with_its_error(truth: float) -> None:
     assert trial.chosen.variance == pytest.approx(truth, rel=1e-6)
     error = np.exp(2 / np.sqrt(2 * 1000 * bend))
     assert (trial.chosen.low, trial.chosen.high) == pytest.approx((truth / error, truth * error))
+    assert trial.chosen.first == 1.0  # what was learned before
 
 
 def test_where_all_predict_alike_nothing_is_known() -> None:
@@ -54,6 +55,7 @@ def test_a_prediction_is_the_density_of_what_was_held_out(more: float) -> None:
     expected = norm.logpdf(Y, mean, np.sqrt(max(more, 1) * unknown + 0.3))[out].mean()
     assert found.log_density == pytest.approx(expected, abs=1e-3)
     assert (found.number, found.noise_variance) == (out.sum(), 0.3)
+    assert found.factor == pytest.approx(max(more, 1), rel=0.1)
 
 
 def test_only_much_noise_is_looked_for() -> None:
@@ -64,14 +66,17 @@ def test_only_much_noise_is_looked_for() -> None:
 
 
 def test_what_all_entries_say_counts_where_it_is_near() -> None:
-    """Elsewhere it took noise for signal, or went astray, and what held-out entries say stands alone."""
-    chosen = Chosen(1.0, 0.9, 1.1)
+    """Elsewhere it took noise for signal, or went astray. What held-out entries say stands alone if runs predict them as well as they say;
+    otherwise what the first runs learned, a quarter of it here, is in the range."""
+    chosen = Chosen(1.0, 0.9, 1.1, first=0.25)
     both = reconciled(chosen, 0.8)
     assert 0.8 < both.variance < 1.0
     assert (both.low, both.high) == (0.8, 1.1)
     assert reconciled(chosen, 1.0).variance == 1.0
     for astray in (0.3, 2.0, np.nan):
         assert reconciled(chosen, astray) == chosen
+        unsure = chosen._replace(factor=1.5)
+        assert reconciled(unsure, astray) == unsure._replace(low=0.25)
 
 
 @pytest.mark.claims

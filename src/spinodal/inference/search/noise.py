@@ -30,25 +30,31 @@ _FACTORS = np.exp(np.linspace(0.0, 2.5, 26))
 _HIGHEST = 0.95
 # What is learned from all entries at the end is believed if it is within this factor of what was chosen, and then has this weight.
 _BELIEVED, _WEIGHT = 1.3, 1 / 3
+# Runs know what they say if less is known of z by no more than this factor.
+_CALIBRATED = 1.05
 
 
 class Held(NamedTuple):
     """How a run predicts entries held out: the mean log density of one, how many there are, the noise variance that it ended with, the
-    mean variance of z that it says it does not know, and the power of Y."""
+    mean variance of z that it says it does not know, the power of Y, and by which factor less is known of z than it says."""
 
     log_density: float
     number: int
     noise_variance: float
     unknown: float
     power: float
+    factor: float = 1.0
 
 
 class Chosen(NamedTuple):
-    """A noise variance, and the range that the data allow as far as is known."""
+    """A noise variance, the range that the data allow as far as is known, what the first runs learned, and by which factor the runs that
+    chose it knew less than they said."""
 
     variance: float
     low: float
     high: float
+    first: float
+    factor: float = 1.0
 
 
 def predicted(F: Any, X: Any, variances: Any, noise_variance: float, Y: np.ndarray, held: np.ndarray) -> Held:
@@ -59,8 +65,10 @@ def predicted(F: Any, X: Any, variances: Any, noise_variance: float, Y: np.ndarr
     unknown = ((F**2 @ c + s @ (X**2 + c)) / N)[held]
     level = _FACTORS[:, None] * unknown + noise_variance
     density = -(np.mean(error**2 / level + np.log(level), axis=1) + np.log(2 * np.pi)) / 2 if held.any() else np.array([-np.inf])
-    best = np.max(np.where(np.isfinite(density), density, -np.inf))
-    return Held(float(best), int(held.sum()), float(noise_variance), float(np.mean(unknown)), float(np.mean(Y[held] ** 2)))
+    best = int(np.argmax(np.where(np.isfinite(density), density, -np.inf)))
+    highest = float(density[best]) if np.isfinite(density[best]) else -np.inf
+    power = float(np.mean(Y[held] ** 2))
+    return Held(highest, int(held.sum()), float(noise_variance), float(np.mean(unknown)), power, float(_FACTORS[best]))
 
 
 def is_noisy(held: Held | None) -> bool:
@@ -76,12 +84,14 @@ def reconciled(chosen: Chosen, learned: float) -> Chosen:
     With right atoms the first is uncertain, and too large rather than too small, for runs are too sure of what they know; the second has a
     small error and is too small by about a twentieth, with codes that are too dense. A mean of their logarithms is nearer than either:
     that is measured, not proven. Where they are far apart, what is learned from all entries took noise for signal, as it does with few
-    measurements or wrong atoms, and says nothing. Whether atoms are wrong, other runs tell.
+    measurements, or with wrong atoms. With right ones held-out entries are predicted as well as runs say, and the choice stands alone.
+    Otherwise what the first runs learned counts against it.
     """
-    if not 1 / _BELIEVED < learned / chosen.variance < _BELIEVED:
-        return chosen
-    middle = float(chosen.variance ** (1 - _WEIGHT) * learned**_WEIGHT)
-    return Chosen(middle, min(chosen.low, learned), max(chosen.high, learned))
+    if 1 / _BELIEVED < learned / chosen.variance < _BELIEVED:
+        middle, other = float(chosen.variance ** (1 - _WEIGHT) * learned**_WEIGHT), learned
+    else:
+        middle, other = chosen.variance, chosen.variance if chosen.factor < _CALIBRATED else chosen.first
+    return chosen._replace(variance=middle, low=min(chosen.low, other), high=max(chosen.high, other))
 
 
 class Trial:
@@ -91,6 +101,7 @@ class Trial:
     def __init__(self, first: Held) -> None:
         self.first = first
         self.tried: dict[float, float] = {}  # log densities, by the logarithm of the noise over its first guess
+        self.factors: dict[float, float] = {}
 
     def next(self) -> list[float]:
         """Noise variances to be tried next; none if that is all."""
@@ -116,6 +127,7 @@ class Trial:
         """What came out."""
         for x, each in zip(self._asked, held, strict=True):
             self.tried[x] = -np.inf if each is None else each.log_density
+            self.factors[x] = np.inf if each is None else each.factor
 
     @property
     def best(self) -> float:
@@ -132,5 +144,6 @@ class Trial:
             if bend < 0:
                 top = self.best + float(np.clip(-slope / (2 * bend), -_TOP, _TOP))
                 width = float(np.clip(_ERRORS / np.sqrt(2 * self.first.number * -bend), np.finfo(float).eps, _WIDEST))
-        at = float(self.first.noise_variance * np.exp(top))
-        return Chosen(at, float(at * np.exp(-width)), float(at * np.exp(width)))
+        first = self.first.noise_variance
+        at = float(first * np.exp(top))
+        return Chosen(at, float(at * np.exp(-width)), float(at * np.exp(width)), first, self.factors[self.best])
