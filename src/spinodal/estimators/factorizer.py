@@ -21,6 +21,7 @@ from ..inference.coding import (
     code_interval,
     code_std,
     fit_components,
+    for_restoring,
     published_codes,
     restored_std,
 )
@@ -204,7 +205,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
             >>> bool(np.isfinite(values).all()), deviations.shape
             (True, (160, 8))
         """
-        codes, X = self._codes(X)
+        codes, X = self._codes(X, learned=for_restoring(self._learned()))
         return self.inverse_transform(codes.mean).astype(X.dtype), restored_std(self._learned(), codes, noise).astype(X.dtype)
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -251,8 +252,8 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         codes, X = self._codes(X, what)
         return getattr(codes, what).astype(X.dtype, copy=False)
 
-    def _codes(self, X: Any, *only: str) -> tuple[Codes, np.ndarray]:
-        """The codes of the samples, or only some fields of them, and the samples as they were understood."""
+    def _codes(self, X: Any, *only: str, learned: Learned | None = None) -> tuple[Codes, np.ndarray]:
+        """The codes of the samples, or only some fields of them, and the samples as they were understood. `learned` is another model."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         fast = is_fast(self, X.shape, len(self.components_))
@@ -261,7 +262,7 @@ class Factorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Storable, Ba
         data = (X - self.mean_ if self.mean_.any() else X).astype(kind, copy=False)
         own = None if is_auto(self.own_density) else bool(self.own_density)
         with one_thread_each():
-            return published_codes(self._learned(), data, own_density=own, fast=fast, only=only), X
+            return published_codes(self._learned() if learned is None else learned, data, own_density=own, fast=fast, only=only), X
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         return validate_data(self, without_masked(X), reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")

@@ -46,6 +46,7 @@ class DictionaryLearner(Framed, Streaming):
     have in the model in which all nonzero codes have the mean slab_mean_ and the variance slab_variance_; those of component k have these
     times scales_[k] and its square. scales_var_: relative variance of the scales, counted in components_var_ and transform_std.
     density_, noise_variance_: means of component_density_ and feature_noise_, whose values differ only if the data say so; own_density_;
+    noise_weight_: how much a feature's own noise counts in `restore` (1: as it is, 0: all features count alike);
     status_, converged_; solver_status_ (of message passing alone);
     reproducibility_: of each component the share of other runs that found it, NaN if there was one run;
     n_iter_ (of message passing, or rounds if there was none);

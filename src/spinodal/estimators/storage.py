@@ -32,7 +32,13 @@ _ARRAYS = {
     "reproducibility_": "k",
 }
 _MOST = sys.float_info.max
-_NUMBERS = {"noise_variance_": (-1 / _MOST, _MOST), "density_": (0.0, 1.0), "slab_mean_": (-_MOST, _MOST), "slab_variance_": (0.0, _MOST)}
+_NUMBERS = {
+    "noise_variance_": (-1 / _MOST, _MOST),
+    "noise_weight_": (-1 / _MOST, 1 + sys.float_info.epsilon),
+    "density_": (0.0, 1.0),
+    "slab_mean_": (-_MOST, _MOST),
+    "slab_variance_": (0.0, _MOST),
+}
 _COUNTS = ("n_iter_", "n_features_in_")
 _STATUSES = ("status_", "solver_status_")
 # Parameters that are true or false.

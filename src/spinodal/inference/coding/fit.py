@@ -9,6 +9,7 @@ import numpy as np
 from .em import Learn
 from .learned import Learned, coding_model, published
 from .model import CodingModel, Slab
+from .restoring import with_noise_weight
 from .rounds import refine
 from .scales import Scales, Usage, as_learned, most_probable, of_unit_norm
 from .sources import drawn
@@ -65,8 +66,9 @@ def fit_components(
     found = first.found
     solver_status = found.status if found is not None else "max_iterations" if before is None else "converged"
     settled = "converged" if refined.settled or first.assumed else "max_iterations"
+    learned = _published(task, refined.model, refined.usage, ~np.isnan(data))
     return Fitted(
-        _published(task, refined.model, refined.usage, ~np.isnan(data)),
+        with_noise_weight(learned, data, options.seed, options.own_density),
         settled if options.refine_iter > 0 else solver_status,
         solver_status,
         len(refined.evidence) if found is None else found.iterations,
@@ -98,10 +100,10 @@ def fit_minibatches(source: Any, given: Given, options: Options, before: Learned
     most = max(_BATCHES * options.refine_iter, batches)
     free = before is None and "noise_variance" in given.learn
     firsts = [by_samples(start.task, options.seed, noise).model for noise in MANY_NOISES] if free else [start.stream.model]
-    stream, settled = learn_stream(
-        draw, draw(random, _JUDGES), firsts, start.task.prior, Learn(given.learn, None, None), most, options.seed
-    )
-    return fitted_so_far(Ongoing(start.task, stream), source.dtype, "converged" if settled else "max_iterations")
+    judge = draw(random, _JUDGES)
+    stream, settled = learn_stream(draw, judge, firsts, start.task.prior, Learn(given.learn, None, None), most, options.seed)
+    fitted = fitted_so_far(Ongoing(start.task, stream), source.dtype, "converged" if settled else "max_iterations")
+    return fitted._replace(learned=with_noise_weight(fitted.learned, judge, options.seed, options.own_density))
 
 
 def begun(some: np.ndarray, given: Given, options: Options, before: Learned | None = None) -> Ongoing:

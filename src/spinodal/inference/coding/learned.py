@@ -22,7 +22,7 @@ class Learned(NamedTuple):
     `scales` are the norms that components have in the model in which all nonzero codes have one slab, where they are published with norm
     1, else 1; `scales_var` are their relative variances, counted in `components_var`. `noise_variance` and `density` are means over
     features and components, whose own are `feature_noise` and `component_density`. `own_density` says whether samples have densities of
-    their own, near those.
+    their own, near those, and `noise_weight` how much the noise of a feature counts when samples are restored (1: as it is, 0: not at all).
     """
 
     components: np.ndarray
@@ -36,6 +36,7 @@ class Learned(NamedTuple):
     slab_mean: float
     slab_variance: float
     own_density: bool
+    noise_weight: float = 1.0
 
 
 def published(model: CodingModel, scales: Scales, dtype: np.dtype) -> Learned:
