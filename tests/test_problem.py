@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spinodal as sp
+from spinodal.model import sampling
 
 SIGMAS = 5.0
 
@@ -39,6 +40,16 @@ def test_a_member_of_a_batch_does_not_depend_on_its_size() -> None:
     np.testing.assert_allclose(alone.observed.Y, three.observed.Y[0], rtol=1e-13)
     np.testing.assert_array_equal(alone.truth.X, three.truth.X[0])
     assert not np.array_equal(three.truth.X[0], three.truth.X[1])
+
+
+def test_how_a_draw_is_compiled_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small draws are compiled with little effort; with full effort they are the same, to rounding."""
+    problem = sp.Problem.sparse(alpha=0.5, pi=2.0, rho=0.1, eta=0.1, noise_variance=1e-2)
+    drawn = []
+    for most in (10**6, 0):
+        monkeypatch.setattr(sampling, "_SMALL", most)
+        drawn.append(sp.sample(problem, 20, seed=1, batch=2))
+    jax.tree.map(lambda little, full: np.testing.assert_allclose(little, full, rtol=1e-12, atol=1e-12), *drawn)
 
 
 def test_measurements_have_the_predicted_power() -> None:
