@@ -82,7 +82,9 @@ def sample(problem: Problem, n: int, *, seed: int, batch: int | None = None) -> 
         try:
             try:
                 drawn = (_draw_small if small else _draw_large)(problem, *shape, seed)
-            except jax.errors.JaxRuntimeError:  # a version of XLA that does not have these options
+            except jax.errors.JaxRuntimeError as error:
+                if "option" not in str(error):  # else a version of XLA that does not have these options
+                    raise
                 drawn = _draw_large(problem, *shape, seed)
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):  # a sampler that looks at its parameters
             drawn = _draw_batch(problem, *shape, seed)
