@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Where the environment forbids bytecode, every process compiles all that it imports again: seconds each, and tests start hundreds.
+export PYTHONDONTWRITEBYTECODE :=
 AS_ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 
-.PHONY: demo test claims test-slow test-browser chromium lint docs release bench clean
+.PHONY: demo test claims test-slow test-browser chromium lint docs release handed-out bench clean
 
 demo: $(STAMP)
 	$(BIN)/spinodal demo --out out
@@ -41,6 +43,12 @@ docs: $(STAMP)
 # An sdist and a wheel into dist/, checked, and the wheel tried in an environment of its own. PYTHONS="python3.12 python3.13" tries others.
 release: $(STAMP)
 	$(BIN)/python tools/release.py $(addprefix --python ,$(PYTHONS))
+
+# All that users are handed, one after another; the documentation last, when the tests beside it have run the tutorials.
+handed-out: $(STAMP)
+	$(MAKE) -j 1 release
+	$(MAKE) -j 1 demo
+	$(MAKE) -j 1 docs
 
 # Without the other dictionary learners (no wheel for this platform, say) the benchmark goes on and says so.
 bench: $(STAMP)

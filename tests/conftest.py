@@ -24,14 +24,16 @@ kept = default_directory()
 kept = None if kept is None else ready_directory(kept.with_name(f"{kept.name}-tests"))
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(kept or Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-# Tests run side by side, one on each core: more threads of LAPACK would wait for one another.
+# Tests run side by side, one on each core: more threads of LAPACK or of XLA would wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("NPROC", "1")
 # Most of a test's time is compilation. Code that is little optimised takes half of that, and runs little slower at these sizes; the demo
 # and the gallery of the documentation run what users run.
 QUICKLY = {
     "xla_backend_optimization_level": "1",
     "xla_cpu_parallel_codegen_split_count": "1",
     "xla_cpu_use_fusion_emitters": "false",
+    "xla_cpu_multi_thread_eigen": "false",
 }
 
 
@@ -53,10 +55,10 @@ gc.disable()
 
 # Files that take longest go first, so that no process is left with one of them while the others are done.
 LONGEST = (
+    "test_tutorials.py",  # the documentation, built beside the tests, shows what came of them
     "test_docs.py",
     "test_every_channel.py",
     "test_sensors.py",
-    "test_tutorials.py",
     "test_priors_recovered.py",
     "test_kills.py",
     "test_suspicions.py",

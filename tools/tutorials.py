@@ -69,7 +69,9 @@ def run_and_keep(name: str) -> list[Cell]:
     """The cells of a tutorial, kept for the documentation."""
     cells = run(name)
     KEPT.mkdir(parents=True, exist_ok=True)
-    kept(name).write_text(json.dumps(cells), encoding="utf-8")
+    whole = kept(name).with_suffix(f".{os.getpid()}")
+    whole.write_text(json.dumps(cells), encoding="utf-8")
+    whole.replace(kept(name))  # the documentation may be built while tests run
     return cells
 
 

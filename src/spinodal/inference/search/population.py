@@ -35,8 +35,8 @@ _CLOSE = 1.0
 # were told of the other atoms, and so many did.
 _SHARE, _PASSED = 0.5, 2
 # Two runs can share an atom that both know badly, and be wrong: within large errors much agrees. An atom of which more than `_ROUGH` is not
-# known, and so many times the typical share, must have been found by so many runs from starts of their own.
-_UNSURE, _TWICE = 3.0, 2
+# known, and so many times the typical share, must have been found by so many runs from starts of their own, and by this share of them.
+_UNSURE, _TWICE, _MOST = 3.0, 2, 0.75
 # Atoms in doubt are left out of a start to see whether they are found again: this share of all at a time, so many times each, in so many
 # runs at most.
 _LEFT_OUT, _REPEATS, _TESTS = 0.2, 3, 12
@@ -109,13 +109,15 @@ def spare_atoms(mean: Pair[np.ndarray]) -> np.ndarray:
 
 class Agreement(NamedTuple):
     """For each atom of the best run: how many other runs had to find it by themselves, and how many did. `tested` and `passed` count those
-    among them that were told of most other atoms; `needed` is how many of those told nothing must have found it."""
+    among them that were told of most other atoms; `needed` is how many of those told nothing must have found it, and `share` which share
+    of either."""
 
     chances: np.ndarray
     times: np.ndarray
     tested: np.ndarray
     passed: np.ndarray
     needed: np.ndarray
+    share: np.ndarray
 
     @property
     def reproducibility(self) -> np.ndarray:
@@ -126,8 +128,8 @@ class Agreement(NamedTuple):
     def doubtful(self) -> np.ndarray:
         """The atoms that too few runs found: neither of those that were told nothing, nor of those that were told of the rest."""
         alone, found_alone = self.chances - self.tested, self.times - self.passed
-        found = (found_alone >= self.needed) & (found_alone >= _SHARE * alone)
-        again = (self.passed >= _PASSED) & (self.passed >= _SHARE * self.tested)
+        found = (found_alone >= self.needed) & (found_alone >= self.share * alone)
+        again = (self.passed >= _PASSED) & (self.passed >= self.share * self.tested)
         return np.flatnonzero(~(found | again))
 
 
@@ -176,8 +178,9 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
         if other.told is not None:
             tested += counts
             passed += untold & again
-    needed = np.where(best.variance > max(_ROUGH, _UNSURE * np.median(best.variance)), _TWICE, 1)
-    return Elected(best, Agreement(chances, times, tested, passed, needed), others, repeated)
+    unsure = best.variance > max(_ROUGH, _UNSURE * np.median(best.variance))
+    needed, share = np.where(unsure, _TWICE, 1), np.where(unsure, _MOST, _SHARE)
+    return Elected(best, Agreement(chances, times, tested, passed, needed, share), others, repeated)
 
 
 def _highest(members: Sequence[Member]) -> Member:
@@ -185,9 +188,13 @@ def _highest(members: Sequence[Member]) -> Member:
 
 
 def has(run: Member, other: Member) -> np.ndarray:
-    """Which atoms of the other run this one has too, within their errors."""
+    """Which atoms of the other run this one has too, within their errors. One atom of a run stands for one of the other: where that has
+    two of them close together, for the nearest."""
     place, cosine = best_match(other.atoms, run.atoms)
-    return (np.abs(cosine) > SAME) & (1 - cosine**2 < _CLOSE * (other.variance + run.variance[place]))
+    nearest = np.zeros(run.atoms.shape[1])
+    np.maximum.at(nearest, place, np.abs(cosine))
+    close = (np.abs(cosine) > SAME) & (1 - cosine**2 < _CLOSE * (other.variance + run.variance[place]))
+    return close & (np.abs(cosine) == nearest[place])
 
 
 def course(runs: int, votes: bool, max_iterations: int, random: np.random.Generator, holds: bool = False) -> Asking[Elected]:
