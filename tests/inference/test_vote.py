@@ -203,6 +203,45 @@ def test_an_atom_that_is_known_far_worse_than_the_others_must_be_found_by_two_ot
         assert elect([each._replace(variance=as_usual) for each in runs[:2]]).agreement.doubtful.tolist() == []
 
 
+@pytest.mark.parametrize(("finding", "doubtful"), [(4, []), (3, [2])])
+def test_an_atom_that_is_known_far_worse_than_the_others_must_be_found_by_most_other_runs(finding: int, doubtful: list[int]) -> None:
+    """Half of the runs, which is enough for any other, can share a wrong one."""
+    variance = np.full(N, 0.03)
+    variance[2] = 0.2
+    best = Member(true_atoms(), variance, np.zeros(N, bool), None, True, 0.0, Ended(1))
+    others = [best._replace(free_entropy=-1.0) for _ in range(finding)] + [run(k, wrong=[2], free_entropy=-1.0) for k in range(5 - finding)]
+    assert elect([best, *others]).agreement.doubtful.tolist() == doubtful
+    sure = best._replace(variance=np.full(N, 0.03))
+    assert not elect([sure, *others]).agreement.doubtful.size
+
+
+@pytest.mark.parametrize(
+    ("found", "behind", "wrong", "doubtful"), [(2, 0.1, 1, []), (1, 0.1, 1, [0]), (2, 1e-6, 1, [0]), (2, 0.1, 3, [0, 1, 2])]
+)
+def test_one_of_many_atoms_may_be_missed_by_most_runs_that_are_less_likely_for_it(
+    found: int, behind: float, wrong: int, doubtful: list[int]
+) -> None:
+    """Not if only one run found it, if those without it are as likely, or if it is one of several."""
+    best = Member(np.eye(100), np.full(100, 0.05), np.zeros(100, bool), None, True, 0.0, Ended(1))
+    without = np.eye(100)
+    without[:, :wrong] = unit_atoms(np.random.default_rng(0).normal(size=(100, wrong)))
+    runs = [best] + [best._replace(free_entropy=-1e-6)] * found + [best._replace(atoms=without, free_entropy=-behind)] * 9
+    assert elect(runs, best).agreement.doubtful.tolist() == doubtful
+
+
+def test_one_atom_of_another_run_confirms_one_atom() -> None:
+    """Two estimates of one atom, in place of another that is missing, were both found by every run that has the atom once."""
+    atoms = true_atoms().copy()
+    atoms[:, 4] = 0.9 * atoms[:, 3] + np.sqrt(1 - 0.9**2) * atoms[:, 4]
+    best = Member(atoms, np.full(N, 0.2), np.zeros(N, bool), None, True, 0.0, Ended(1))
+    twice = true_atoms().copy()
+    twice[:, 4] = np.linalg.qr(np.random.default_rng(0).normal(size=(M, M)))[0][:, N]  # the missing one is missing there too
+    other = best._replace(atoms=twice, free_entropy=-1.0)
+    assert population.has(other, best).tolist() == [k != 4 for k in ALL]
+    assert elect([best, other]).agreement.doubtful.tolist() == [4]
+    assert population.has(best, best).all()
+
+
 def test_the_verdict_says_which_atoms_and_trusts_only_what_runs_confirmed() -> None:
     agreed = elect([run(0, free_entropy=1.0), run(1)])
     status, reason = verdict(Status.CONVERGED, "", agreed, {})

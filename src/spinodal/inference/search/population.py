@@ -37,6 +37,8 @@ _SHARE, _PASSED = 0.5, 2
 # Two runs can share an atom that both know badly, and be wrong: within large errors much agrees. An atom of which more than `_ROUGH` is not
 # known, and so many times the typical share, must have been found by so many runs from starts of their own, and by this share of them.
 _UNSURE, _TWICE, _MOST = 3.0, 2, 0.75
+# Of many atoms this share at most may be ones that few runs find, if `_PASSED` did and all runs without them are less likely by `_GAIN`.
+_FEW = 0.02
 # Atoms in doubt are left out of a start to see whether they are found again: this share of all at a time, so many times each, in so many
 # runs at most.
 _LEFT_OUT, _REPEATS, _TESTS = 0.2, 3, 12
@@ -110,7 +112,7 @@ def spare_atoms(mean: Pair[np.ndarray]) -> np.ndarray:
 class Agreement(NamedTuple):
     """For each atom of the best run: how many other runs had to find it by themselves, and how many did. `tested` and `passed` count those
     among them that were told of most other atoms; `needed` is how many of those told nothing must have found it, and `share` which share
-    of either."""
+    of either. `outdone` says that those who found it are all the likelier for it."""
 
     chances: np.ndarray
     times: np.ndarray
@@ -118,6 +120,7 @@ class Agreement(NamedTuple):
     passed: np.ndarray
     needed: np.ndarray
     share: np.ndarray
+    outdone: np.ndarray
 
     @property
     def reproducibility(self) -> np.ndarray:
@@ -126,11 +129,16 @@ class Agreement(NamedTuple):
 
     @property
     def doubtful(self) -> np.ndarray:
-        """The atoms that too few runs found: neither of those that were told nothing, nor of those that were told of the rest."""
+        """The atoms that too few runs found: neither of those that were told nothing, nor of those that were told of the rest.
+
+        Where these are few, what the runs without them lack counts too: at a size where no run finds everything, one atom of hundreds can
+        be missed by most, and they show it.
+        """
         alone, found_alone = self.chances - self.tested, self.times - self.passed
         found = (found_alone >= self.needed) & (found_alone >= self.share * alone)
         again = (self.passed >= _PASSED) & (self.passed >= self.share * self.tested)
-        return np.flatnonzero(~(found | again))
+        left = np.flatnonzero(~(found | again))
+        return left[~self.outdone[left]] if left.size <= _FEW * len(self.times) else left
 
 
 class Elected(NamedTuple):
@@ -164,6 +172,7 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
     best = _highest(members) if best is None else best
     N = best.atoms.shape[1]
     chances, times, tested, passed = np.zeros((4, N), int)
+    having, lacking = np.full((2, N), -np.inf)  # the highest free entropy of those who were not told of an atom, and have it or not
     repeated = False
     others = tuple(member for member in members if member is not best)
     for other in others:
@@ -172,6 +181,8 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
         counts = untold & (again | other.sound)  # a run that went wrong as a whole says nothing against an atom
         chances += counts
         times += untold & again
+        having = np.where(untold & again, np.maximum(having, other.free_entropy), having)
+        lacking = np.where(untold & ~again, np.maximum(lacking, other.free_entropy), lacking)
         near = best_match(best.atoms, other.atoms)[1] ** 2 > 1 - _NEAR
         as_good = abs(other.free_entropy - best.free_entropy) < _GAIN / N
         repeated |= other.told is None and as_good and bool(np.mean(near) > _NEARLY_ALL)
@@ -180,7 +191,8 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
             passed += untold & again
     unsure = best.variance > max(_ROUGH, _UNSURE * np.median(best.variance))
     needed, share = np.where(unsure, _TWICE, 1), np.where(unsure, _MOST, _SHARE)
-    return Elected(best, Agreement(chances, times, tested, passed, needed, share), others, repeated)
+    outdone = ~unsure & (times >= _PASSED) & (having - _GAIN / N > lacking)
+    return Elected(best, Agreement(chances, times, tested, passed, needed, share, outdone), others, repeated)
 
 
 def _highest(members: Sequence[Member]) -> Member:
