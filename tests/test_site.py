@@ -97,10 +97,11 @@ def test_every_file_of_results_is_shown_with_its_date_and_machine() -> None:
 
 
 def test_a_table_of_noise_says_what_was_right_and_what_was_called_so() -> None:
-    right = {"N": "4", "M": "2", "P": "8", "rho": "0.1", "snr": "5", "error": "2", "informed": "1", "missing": "0", "status": "converged"}
-    rows = [right, right | {"status": "unconfirmed"}, right | {"missing": "2", "error": "5"}]
+    right = {"N": "4", "M": "2", "P": "8", "rho": "0.1", "snr": "5", "error": "2", "informed": "1", "kind": "right", "status": "converged"}
+    rows = [right, right | {"status": "unconfirmed"}, right | {"kind": "wrong", "error": "5"}]
     assert docs_evidence.noise(rows).splitlines()[-1] == "| 4, 2, 8, 0.1 | 3.00; 1 of 2; 1 of 1 |"
     assert docs_evidence.noise(rows[:2]).splitlines()[-1] == "| 4, 2, 8, 0.1 | 2.00; 1 of 2 |"
+    assert docs_evidence.noise([right | {"kind": "neither"}]).splitlines()[-1] == "| 4, 2, 8, 0.1 | 2.00 |"
 
 
 def test_results_that_no_table_is_made_of_are_refused() -> None:

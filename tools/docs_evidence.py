@@ -51,9 +51,9 @@ def _by_size(rows: list[Row]) -> list[Row]:
 
 def _noise_cell(rows: list[Row]) -> str:
     ratio = sum(float(row["error"]) / float(row["informed"]) for row in rows) / len(rows)
-    right, wrong = ([row for row in rows if bool(int(row["missing"])) is lacking] for lacking in (False, True))
+    right, wrong = ([row for row in rows if row["kind"] == kind] for kind in ("right", "wrong"))
     told = [f"{sum(row['status'] == 'converged' for row in kind)} of {len(kind)}" for kind in ((right, wrong) if wrong else (right,))]
-    return "; ".join([f"{ratio:.2f}", *told])
+    return "; ".join([f"{ratio:.2f}", *told] if right or wrong else [f"{ratio:.2f}"])
 
 
 def _learned_cell(rows: list[Row]) -> str:

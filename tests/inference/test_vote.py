@@ -12,8 +12,8 @@ import pytest
 
 import spinodal as sp
 from spinodal.inference.search import population
-from spinodal.inference.search.population import Asking, Elected, Member, Request, confirmed, course, elect, together, verdict
-from spinodal.inference.search.vote import SAME, VOTED, counted, start_from, unit_atoms
+from spinodal.inference.search.population import Asking, Request, confirmed, course, together
+from spinodal.inference.search.vote import SAME, VOTED, Elected, Member, counted, elect, has, start_from, unit_atoms, verdict
 from spinodal.inference.solution import Status
 
 M, N = 20, 6
@@ -237,9 +237,9 @@ def test_one_atom_of_another_run_confirms_one_atom() -> None:
     twice = true_atoms().copy()
     twice[:, 4] = np.linalg.qr(np.random.default_rng(0).normal(size=(M, M)))[0][:, N]  # the missing one is missing there too
     other = best._replace(atoms=twice, free_entropy=-1.0)
-    assert population.has(other, best).tolist() == [k != 4 for k in ALL]
+    assert has(other, best).tolist() == [k != 4 for k in ALL]
     assert elect([best, other]).agreement.doubtful.tolist() == [4]
-    assert population.has(best, best).all()
+    assert has(best, best).all()
 
 
 def test_the_verdict_says_which_atoms_and_trusts_only_what_runs_confirmed() -> None:

@@ -16,8 +16,8 @@ from ...pair import Pair
 from ..search.diagnostics import judge
 from ..search.learning import NEGLIGIBLE, OF_NOISE, parameters, with_parameters
 from ..search.noise import Held, predicted, reconciled
-from ..search.population import Elected, Member, Request, confirmed, course, has, spare_atoms, together, verdict
-from ..search.vote import Trust, best_match, start_from
+from ..search.population import Request, confirmed, course, together
+from ..search.vote import Elected, Member, Trust, best_match, has, spare_atoms, start_from, verdict
 from ..solution import Solution, Status, Trace
 from ..solvers.base import Estimate
 from ..suspicions import is_noise

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...pair import Pair
-from ..solution import Status, without_signals
+from ..solution import without_signals
 from ..solvers.base import Cooling
 from .annealing import FIRST
-from .noise import Chosen, Held, Trial, is_noisy
-from .vote import GIVEN, SAME, VOTED, Trust, best_match, counted, unit_atoms
+from .noise import Chosen, Trial, is_noisy
+from .vote import GAIN, GIVEN, SHARE, VOTED, Elected, Member, Trust, counted, elect, highest
 
 # Runs from starts of their own: so many at a time. Rounds of runs that start from the vote, and runs in each.
 _AT_A_TIME, _ROUNDS, _VOTED = 2, 30, 8
@@ -29,33 +28,11 @@ _LONG_WAYS, _AGREED = ((FIRST, 4000), (FIRST, 4000)), 0.25
 _ALIKE, _MOST_OF_THEM, _PART = 0.8, 0.75, 0.6
 # The first runs may take so many iterations, and later ones, which matter less one by one, so many.
 _LONG, _SHORT = 4000, 1500
-# Two estimates of an atom are the same if their squared sine is below this many times the sum of their relative variances.
-_CLOSE = 1.0
-# An atom is confirmed if at least this share of the runs from starts of their own found it, and one did; or this share of the runs that
-# were told of the other atoms, and so many did.
-_SHARE, _PASSED = 0.5, 2
-# Two runs can share an atom that both know badly, and be wrong: within large errors much agrees. An atom of which more than `_ROUGH` is not
-# known, and so many times the typical share, must have been found by so many runs from starts of their own, and by this share of them.
-_UNSURE, _TWICE, _MOST = 3.0, 2, 0.75
-# Of many atoms this share at most may be ones that few runs find, if `_PASSED` did and all runs without them are less likely by `_GAIN`.
-_FEW = 0.02
 # Atoms in doubt are left out of a start to see whether they are found again: this share of all at a time, so many times each, in so many
 # runs at most.
 _LEFT_OUT, _REPEATS, _TESTS = 0.2, 3, 12
-# An atom is spare if it carries less than this share of the typical atom's power: the data have nothing for it to do.
-_SPARE = 0.05
 # All runs that are compared take together at most this many times the iterations that one may take.
 _BUDGET = 60
-# Another round must bring this much free entropy, as a share of 1/N.
-_GAIN = 0.02
-# A run ended where another did if so many of their atoms have a squared sine below this.
-_NEARLY_ALL, _NEAR = 0.9, 0.1
-# Atoms of which more than this share of the power is not known agree within their errors without being right.
-_ROUGH = 0.1
-# A learned parameter is not determined if it differs by more than this factor between runs that look sound.
-_APART = 2.0
-# Atoms named in a reason, at most.
-_NAMED = 5
 
 
 class Request(NamedTuple):
@@ -72,141 +49,9 @@ class Request(NamedTuple):
     holds: bool = True
 
 
-class Member(NamedTuple):
-    """A run that has ended: its unit atoms with their relative variances and which are spare, what it was told, whether it looks sound by
-    itself, its free entropy, all that it found, and how well it predicts entries that were held out (`noise.Held`; None: nobody asked)."""
-
-    atoms: np.ndarray
-    variance: np.ndarray
-    spare: np.ndarray
-    told: np.ndarray | None
-    sound: bool
-    free_entropy: float
-    found: Any
-    held: Held | None = None
-
-    @classmethod
-    def of(cls, found: Any, sound: bool, spare: np.ndarray, told: np.ndarray | None, held: Held | None = None) -> Member:
-        """From the Solution that a run ended with."""
-        mean, variance = np.asarray(found.mean.F, dtype=float), np.asarray(found.variance.F, dtype=float)
-        power = np.maximum(np.sum(mean**2, axis=0), np.finfo(float).tiny)
-        entropy = float(found.free_entropy)
-        with np.errstate(over="ignore"):
-            relative = np.sum(variance, axis=0) / power
-        return cls(unit_atoms(mean), relative, spare, told, sound, entropy if np.isfinite(entropy) else -np.inf, found, held)
-
-    @property
-    def rank(self) -> tuple[bool, float]:
-        """Sound runs first, then by free entropy."""
-        return self.sound, self.free_entropy
-
-
-def spare_atoms(mean: Pair[np.ndarray]) -> np.ndarray:
-    """Which atoms have next to nothing to do, of a run or of a batch of them."""
-    F, X = (np.asarray(factor, dtype=float) for factor in mean)
-    with np.errstate(over="ignore", invalid="ignore"):
-        carried = np.einsum("...mn,...mn->...n", F, F) * np.einsum("...np,...np->...n", X, X) / X.shape[-1]
-        return carried < _SPARE * np.median(carried, axis=-1, keepdims=True)
-
-
-class Agreement(NamedTuple):
-    """For each atom of the best run: how many other runs had to find it by themselves, and how many did. `tested` and `passed` count those
-    among them that were told of most other atoms; `needed` is how many of those told nothing must have found it, and `share` which share
-    of either. `outdone` says that those who found it are all the likelier for it."""
-
-    chances: np.ndarray
-    times: np.ndarray
-    tested: np.ndarray
-    passed: np.ndarray
-    needed: np.ndarray
-    share: np.ndarray
-    outdone: np.ndarray
-
-    @property
-    def reproducibility(self) -> np.ndarray:
-        """The share of the runs not told of an atom that found it; NaN where there were none."""
-        return np.where(self.chances > 0, self.times / np.maximum(self.chances, 1), np.nan)
-
-    @property
-    def doubtful(self) -> np.ndarray:
-        """The atoms that too few runs found: neither of those that were told nothing, nor of those that were told of the rest.
-
-        Where these are few, what the runs without them lack counts too: at a size where no run finds everything, one atom of hundreds can
-        be missed by most, and they show it.
-        """
-        alone, found_alone = self.chances - self.tested, self.times - self.passed
-        found = (found_alone >= self.needed) & (found_alone >= self.share * alone)
-        again = (self.passed >= _PASSED) & (self.passed >= self.share * self.tested)
-        left = np.flatnonzero(~(found | again))
-        return left[~self.outdone[left]] if left.size <= _FEW * len(self.times) else left
-
-
-class Elected(NamedTuple):
-    """The best run, how far others agree with it, these, whether another run from a start of its own ended where the best did, and the
-    noise variance that entries held out chose, if they did."""
-
-    best: Member
-    agreement: Agreement
-    others: tuple[Member, ...] = ()
-    repeated: bool = False
-    noise: Chosen | None = None
-
-    @property
-    def runs(self) -> int:
-        """How many runs there were."""
-        return 1 + len(self.others)
-
-    @property
-    def models(self) -> list[Any]:
-        """The models of the runs that look sound."""
-        return [member.found.model for member in (self.best, *self.others) if member.sound]
-
-
 Result = TypeVar("Result")
 # Yields the runs to be made next, is sent what they found, and returns a result.
 Asking = Generator[list[Request], list[Member], Result]
-
-
-def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
-    """The best of some runs, where nobody says which it is, and which of its atoms the others found without having been told of them."""
-    best = _highest(members) if best is None else best
-    N = best.atoms.shape[1]
-    chances, times, tested, passed = np.zeros((4, N), int)
-    having, lacking = np.full((2, N), -np.inf)  # the highest free entropy of those who were not told of an atom, and have it or not
-    repeated = False
-    others = tuple(member for member in members if member is not best)
-    for other in others:
-        untold = np.ones(N, bool) if other.told is None else np.abs(best_match(best.atoms, other.told)[1]) < SAME
-        again = has(other, best)
-        counts = untold & (again | other.sound)  # a run that went wrong as a whole says nothing against an atom
-        chances += counts
-        times += untold & again
-        having = np.where(untold & again, np.maximum(having, other.free_entropy), having)
-        lacking = np.where(untold & ~again, np.maximum(lacking, other.free_entropy), lacking)
-        near = best_match(best.atoms, other.atoms)[1] ** 2 > 1 - _NEAR
-        as_good = abs(other.free_entropy - best.free_entropy) < _GAIN / N
-        repeated |= other.told is None and as_good and bool(np.mean(near) > _NEARLY_ALL)
-        if other.told is not None:
-            tested += counts
-            passed += untold & again
-    unsure = best.variance > max(_ROUGH, _UNSURE * np.median(best.variance))
-    needed, share = np.where(unsure, _TWICE, 1), np.where(unsure, _MOST, _SHARE)
-    outdone = ~unsure & (times >= _PASSED) & (having - _GAIN / N > lacking)
-    return Elected(best, Agreement(chances, times, tested, passed, needed, share, outdone), others, repeated)
-
-
-def _highest(members: Sequence[Member]) -> Member:
-    return max(members, key=lambda member: member.rank)
-
-
-def has(run: Member, other: Member) -> np.ndarray:
-    """Which atoms of the other run this one has too, within their errors. One atom of a run stands for one of the other: where that has
-    two of them close together, for the nearest."""
-    place, cosine = best_match(other.atoms, run.atoms)
-    nearest = np.zeros(run.atoms.shape[1])
-    np.maximum.at(nearest, place, np.abs(cosine))
-    close = (np.abs(cosine) > SAME) & (1 - cosine**2 < _CLOSE * (other.variance + run.variance[place]))
-    return close & (np.abs(cosine) == nearest[place])
 
 
 def course(runs: int, votes: bool, max_iterations: int, random: np.random.Generator, holds: bool = False) -> Asking[Elected]:
@@ -312,7 +157,7 @@ class _Course:
 
     def gained(self, before: float) -> bool:
         """Whether the best free entropy is above what it was before."""
-        return self.entropy - before > _GAIN / self.N
+        return self.entropy - before > GAIN / self.N
 
     def affordable(self, limit: int) -> int:
         """How many runs of so many iterations the budget has."""
@@ -325,7 +170,7 @@ class _Course:
     def add(self, members: Sequence[Member]) -> None:
         """Elect anew with these. Of all but the best, only what the next election needs is kept."""
         self.members += members
-        best = _highest(self.members) if self.settled is None else self.settled
+        best = highest(self.members) if self.settled is None else self.settled
         self.members = [member if member is best else member._replace(found=without_signals(member.found)) for member in self.members]
         self.elected = elect(self.members, best)._replace(noise=self.noise)
 
@@ -377,7 +222,7 @@ class _Course:
 def _share_agreed(runs: Sequence[np.ndarray]) -> float:
     """The share of the atoms that at least half of these runs have."""
     N = runs[0].shape[1]
-    return float(np.sum(counted(runs).votes[:N] >= _SHARE * len(runs)) / N)
+    return float(np.sum(counted(runs).votes[:N] >= SHARE * len(runs)) / N)
 
 
 def _parts(doubtful: np.ndarray, N: int, random: np.random.Generator) -> list[np.ndarray]:
@@ -405,32 +250,3 @@ def together(courses: Sequence[Asking[Elected]], explore: Callable[[list[tuple[i
         for k, requests in list(asked.items()):
             go_on(k, [next(made) for _ in requests])
     return [ended[k] for k in range(len(courses))]
-
-
-def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tuple[float, float]]) -> tuple[Status, str]:
-    """The status of the best run in the light of the others, and why. `ranges` are those of learned parameters in runs that look sound."""
-    if status is not Status.CONVERGED:
-        return status, reason
-    if elected.runs == 1:
-        return Status.UNCONFIRMED, "the run settled and no atom looks wrong, but it was the only one: nothing confirms it"
-    agreed = elected.agreement
-    doubtful = agreed.doubtful
-    apart = [f"{name} ({low:.3g} to {high:.3g})" for name, (low, high) in ranges.items() if 0 < _APART * low < high]
-    if apart:
-        return Status.UNCONFIRMED, f"the data do not determine {' and '.join(apart)}: runs that look sound disagree"
-    unknown = float(np.mean(elected.best.variance[~elected.best.spare])) if not elected.best.spare.all() else 0.0
-    if not doubtful.size and unknown > _ROUGH:
-        return (
-            Status.UNCONFIRMED,
-            f"the runs agree, but {unknown:.0%} of the power of the atoms is not known: wrong atoms agree to that too; more signals help",
-        )
-    if not doubtful.size:
-        return Status.CONVERGED, f"{elected.runs} runs agree: every atom was found again by runs that were not told of it"
-    if elected.best.spare[doubtful].all():
-        used = elected.best.spare.size - doubtful.size
-        atoms = "1 atom has" if doubtful.size == 1 else f"{doubtful.size} atoms have"
-        return Status.UNCONFIRMED, f"{atoms} next to nothing to do, and all others were found again: {used} atoms may be enough"
-    named = ", ".join(f"{i + 1} (by {agreed.times[i]} of {agreed.chances[i]} runs)" for i in doubtful[:_NAMED])
-    more = ", ..." if doubtful.size > _NAMED else ""
-    atoms = "1 atom was" if doubtful.size == 1 else f"{doubtful.size} atoms were"
-    return Status.UNCONFIRMED, f"{atoms} not found again often enough: {named}{more}"
