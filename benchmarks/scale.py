@@ -1,6 +1,6 @@
 """Many samples: fits and codes beside SPAMS and scikit-learn, in time and memory.
 
-    python -m benchmarks scale [--samples 10000,100000] [--stream 1000000] [--peers] [--features 64]
+    python -m benchmarks scale [--samples 10000,100000] [--stream 1000000] [--cases 'fit;spams'] [--features 64]
 
 Samples are 8 x 8 patches (16 x 16 for 256 features) of scikit-learn's photograph "china" with noise of standard deviation 15, means taken
 off, in single precision; there are 256 atoms. `--stream` learns from a memory map by `partial_fit`, every sample once. Each case runs in a
