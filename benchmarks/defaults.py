@@ -1,6 +1,6 @@
 """Defaults on real data: `DictionaryLearner(n).fit(X)` beside the best settings that we know.
 
-    python -m benchmarks defaults [--data digits,wine] [--settings 'defaults;no message passing']
+    python -m benchmarks defaults [--data 'digits, 64;wine'] [--settings 'defaults;no message passing']
 
 A quarter of the samples of every data set, 1000 at most, is not learned from. A fifth of the entries of these is held out and restored:
 the error says how far a setting is behind the best of them, in decibels and as a share of the root mean square. The log density of
