@@ -6,8 +6,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
 
 from .app import app
 from .startup import seldom_look_for_garbage
@@ -30,7 +28,7 @@ def main(words: Sequence[str] | None = None) -> None:
     _print_anything()
     try:
         # The name is ours also under `python -m spinodal`; completion goes by it.
-        code = _command()(None if words is None else list(words), prog_name="spinodal", standalone_mode=False)
+        code = app(None if words is None else list(words), prog_name="spinodal", standalone_mode=False)
     except InputError as error:
         code = _complain(str(error))
     except typer.Exit as stop:
@@ -53,14 +51,6 @@ def main(words: Sequence[str] | None = None) -> None:
         else:
             raise
     sys.exit(code if isinstance(code, int) else 0)
-
-
-@cache
-def _command() -> Any:
-    """All commands with their options, as they are read from the signatures of functions: once in a process."""
-    from typer.main import get_command
-
-    return get_command(app)
 
 
 def _print_anything() -> None:
