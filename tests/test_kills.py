@@ -98,10 +98,10 @@ def test_a_sweep_killed_twenty_times(tmp_path: Path, start: Callable[..., Any]) 
 
 
 def solved(path: str | None) -> sp.Solution:
-    """A solve of 600 iterations, which never settles."""
+    """A solve of 3000 iterations, which never settles: more than ten processes get through before they are killed, however late that is."""
     problem = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.2, eta=0.05, noise_variance=1e-4)
     observed = sp.sample(problem, 12, seed=3).observed
-    return sp.solve(observed, problem, max_iterations=600, tolerance=0.0, checkpoint=path, every=10)
+    return sp.solve(observed, problem, max_iterations=3000, tolerance=0.0, checkpoint=path, every=10)
 
 
 def test_a_solve_with_a_checkpoint_killed_ten_times(tmp_path: Path, start: Callable[..., Any]) -> None:
@@ -110,7 +110,7 @@ def test_a_solve_with_a_checkpoint_killed_ten_times(tmp_path: Path, start: Calla
         kill(start(solved, str(path)), lambda: changed(path), rng.uniform(0, 0.03))
         with np.load(path) as file:  # whole, whenever it was
             assert all(np.size(file[name]) for name in file.files)
-    assert whole.iterations == 600
+    assert whole.iterations == 3000
     resumed = solved(str(path))
     for name in ("mean", "variance", "trace"):
         for a, b in zip(getattr(whole, name), getattr(resumed, name), strict=True):
