@@ -25,7 +25,7 @@ LONG = True  # runs only when named
 SMALL = ((40, 20, 600, 0.15), (40, 40, 600, 0.15), (64, 64, 2000, 0.1), (100, 50, 1000, 0.1))
 SHAPES = (*SMALL, (200, 100, 1000, 0.1), (256, 64, 10_000, 0.05))
 SNR = (5.0, 10.0, 15.0, 20.0, 30.0)
-FIRST_SEED, INSTANCES = 50_000, 10
+FIRST_SEED, INSTANCES = 70_000, 10
 # So many iterations of the informed run, with a tolerance that does not end it before.
 FORGETS, NEVER = 1000, 1e-12
 # A result is as good as the informed run's within this factor of its mean error, and a free entropy no lower than this.

@@ -13,6 +13,7 @@ from ...model.model import Model, stacked
 from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
+from ..search import bias
 from ..search.diagnostics import judge
 from ..search.learning import NEGLIGIBLE, OF_NOISE, parameters, with_parameters
 from ..search.noise import Held, predicted, reconciled
@@ -34,6 +35,10 @@ _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
 _ROOM, _MOST_TOGETHER = 0.5, 256
 # An atom that turns by more than this squared sine after the runs were compared is another atom. Atoms named in a reason, at most.
 _MOVED, _NAMED = 0.1, 5
+# Seeds of sets of entries are 1, 2, ...; that of data drawn again is far from those.
+_REDRAWN = 1000
+# Parameters of others say nothing.
+_WORTH_CORRECTING = (Status.CONVERGED, Status.UNCONFIRMED)
 _PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
 
 
@@ -44,14 +49,14 @@ def held_share(mask: np.ndarray) -> float:
 
 class Job(NamedTuple):
     """A run of one instance: its number, what it starts from (None: a start of its own), the model that it starts with, and whether it
-    keeps the noise variance of that and is denied some entries."""
+    keeps the noise variance of that, and which set of entries it is denied, if it searches (None: none)."""
 
     instance: int
     number: int
     start: Estimate | None
     model: Model | None
     keeps_noise: bool = False
-    holds: bool = True
+    fold: int | None = 0
 
 
 class Runs:
@@ -94,20 +99,20 @@ class Runs:
         mask = np.ones(Y.shape, bool) if mask is None else mask
         held = np.zeros(Y.shape, bool)
         for k, job in enumerate(jobs):
-            if job.holds and (job.start is None or job.start.X is None):
-                held[k] = self._held(job.instance)
+            if job.fold is not None and (job.start is None or job.start.X is None):
+                held[k] = self._held(job.instance, job.fold)
         keeps = np.array([[job.keeps_noise] * Y.shape[-1] for job in jobs])
         return Data(Y, F_prime, mask & ~held, held, keeps)
 
-    def _held(self, k: int) -> np.ndarray:
-        """The entries of an instance that are held out: the same in all runs, which are compared."""
+    def _held(self, k: int, fold: int) -> np.ndarray:
+        """A set of entries of an instance that are held out: the same in all runs, which are compared."""
         Y, mask = self.observed.Y[k], None if self.observed.mask is None else self.observed.mask[k]
         mask = np.ones(Y.shape, bool) if mask is None else mask
-        return mask & (np.random.default_rng((*self._seed(k), 1)).random(Y.shape) < held_share(mask))
+        return mask & (np.random.default_rng((*self._seed(k), 1 + fold)).random(Y.shape) < held_share(mask))
 
-    def _prediction(self, k: int, found: Solution) -> Held:
+    def _prediction(self, k: int, found: Solution, fold: int) -> Held:
         """How well a run predicts what it was denied."""
-        return predicted(*found.mean, found.variance, float(found.model.noise_variance), self.observed.Y[k], self._held(k))
+        return predicted(*found.mean, found.variance, float(found.model.noise_variance), self.observed.Y[k], self._held(k, fold))
 
     def alone(self, start: Solution | None) -> Solution:
         """One run of every instance, from its own start or a given one."""
@@ -141,12 +146,12 @@ class Runs:
                     model, noise = request.model, request.noise_variance
                     if noise is not None:
                         model = with_parameters(model or self.models[k], {"noise_variance": noise})
-                    jobs.append(Job(k, made[k], start, model, noise is not None, request.holds))
+                    jobs.append(Job(k, made[k], start, model, noise is not None, request.fold))
                     made[k] += 1
                 wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
                 for i, made_run in zip(places, self.make(jobs, wishes), strict=True):
                     k, request = asked[i]
-                    held = self._prediction(k, made_run[0]) if self.chooses and request.holds else None
+                    held = None if request.fold is None or not self.chooses else self._prediction(k, made_run[0], request.fold)
                     answers[i] = Member.of(*made_run, request.told, held)
             return [answers[i] for i in range(len(asked))]
 
@@ -169,6 +174,10 @@ class Runs:
             for k, each in zip(changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked])), strict=True):
                 elected[k] = each
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
+        if votes and (names := [name for name in learn if name in bias.CORRECTED]):
+            if self.wishes.progress is not None:
+                self.wishes.progress("checking parameters", self.iterations, np.nan)
+            judged = self._unbiased(judged, [each.noise is not None for each in elected], names)
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
 
     def _with_all_entries(self, elected: list[Elected]) -> list[Elected]:
@@ -185,6 +194,30 @@ class Runs:
         """Runs that go on from the estimates of others, with all entries, to the end."""
         jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
+
+    def _unbiased(self, found: list[Solution], keeps: list[bool], names: list[str]) -> list[Solution]:
+        """With parameters such as would have been learned if runs learned them right: see `search/bias.py`."""
+        places = [k for k, each in enumerate(found) if each.status in _WORTH_CORRECTING for _ in range(bias.times(each))]
+        better = list(found)
+        for turn in range(bias.TURNS if places else 0):
+            seeds = [(*self._seed(k), _REDRAWN + turn, i) for i, k in enumerate(places)]
+            drawn = [bias.drawn_again(better[k], seed, self.dtype) for k, seed in zip(places, seeds, strict=True)]
+            ends = self._learned_again(drawn, [better[k].model for k in places], places, keeps)
+            for k in dict.fromkeys(places):
+                own = [i for i, place in enumerate(places) if place == k]
+                wanted = [name for name in names if not (keeps[k] and name in OF_NOISE)]
+                better[k] = bias.corrected(found[k], bias.factors([drawn[i] for i in own], [ends[i] for i in own], wanted))
+        return better
+
+    def _learned_again(self, drawn: list[bias.Drawn], models: list[Model], places: list[int], keeps: list[bool]) -> list[Model]:
+        """What runs learn from data that were drawn from models, each like those of the instance at its place."""
+        mask = None if self.observed.mask is None else self.observed.mask[places]
+        observed = Observed(np.stack([each.Y for each in drawn]), None, mask)
+        wishes = self.wishes._replace(strong=True, progress=None, watch=None)
+        again = Runs(self.plan, observed, models, self.seeds, wishes, self.placement, None)
+        again.holds, again.widest = self.holds, self.widest
+        jobs = [Job(i, 0, each.start, models[i], keeps[places[i]]) for i, each in enumerate(drawn)]
+        return [end.model for end, _, _ in again.make(jobs, wishes)]
 
     def _against_noise(self, k: int, found: Solution) -> Solution:
         """Atoms that all runs find can still be those of a few odd signals in noise."""

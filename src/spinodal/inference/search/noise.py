@@ -22,6 +22,9 @@ _MUCH, _UNKNOWN = 0.05, 0.3
 _FIRST, _STEP, _MOST = (-0.3, 0.0, 0.3, 0.6), 0.3, 8
 # Then the neighbourhood of the best one, how many of the nearest a parabola is fitted to, and how far its top may be from the best.
 _NEAR, _FITTED, _TOP = 0.12, 5, 0.15
+# Those tried first, and the distance, where the noise is known but for the atoms that were wrong. Entries are held out in several sets, so
+# many at most, until there are so many of them.
+_FINE, _FINE_STEP, _SETS, _ENOUGH = (-0.12, 0.0, 0.12), 0.12, 3, 8000
 # The noise is known to so many standard errors of its logarithm; where these are more than this, nothing is known of it.
 _ERRORS, _WIDEST = 2.0, 10.0
 # By how much more than a run says of z may not be known.
@@ -29,7 +32,7 @@ _FACTORS = np.exp(np.linspace(0.0, 2.5, 26))
 # No noise above this share of the power.
 _HIGHEST = 0.95
 # What is learned from all entries at the end is believed if it is within this factor of what was chosen, and then has this weight.
-_BELIEVED, _WEIGHT = 1.3, 1 / 3
+_BELIEVED, _WEIGHT = 1.3, 1 / 2
 # Runs know what they say if less is known of z by no more than this factor.
 _CALIBRATED = 1.05
 
@@ -71,6 +74,16 @@ def predicted(F: Any, X: Any, variances: Any, noise_variance: float, Y: np.ndarr
     return Held(highest, int(held.sum()), float(noise_variance), float(np.mean(unknown)), power, float(_FACTORS[best]))
 
 
+def joint(sets: Sequence[Held | None]) -> Held | None:
+    """How runs predict several sets of entries, each its own, as one; None if one of them can't tell."""
+    told = [held for held in sets if held is not None]
+    if not told or len(told) < len(sets):
+        return None
+    number = sum(held.number for held in told)
+    means = np.average(np.array(told), axis=0, weights=[held.number for held in told])
+    return Held(*means.tolist())._replace(number=number)
+
+
 def is_noisy(held: Held | None) -> bool:
     """Whether there is so much noise that learning it on the way goes wrong."""
     if held is None:
@@ -96,18 +109,21 @@ def reconciled(chosen: Chosen, learned: float) -> Chosen:
 
 class Trial:
     """Which noise variances are to be tried next, and what came out of those before: first whole steps until the best lies between worse
-    ones, then its neighbourhood."""
+    ones, then its neighbourhood; a `fine` one looks at the neighbourhood alone."""
 
-    def __init__(self, first: Held) -> None:
+    def __init__(self, first: Held, fine: bool = False) -> None:
         self.first = first
+        self.begin: tuple[float, ...] = _FINE if fine else _FIRST
+        self.step = _FINE_STEP if fine else _STEP
         self.tried: dict[float, float] = {}  # log densities, by the logarithm of the noise over its first guess
         self.factors: dict[float, float] = {}
+        self.folds = int(np.clip(np.ceil(_ENOUGH / max(1, first.number)), 1, _SETS)) if fine else 1
 
     def next(self) -> list[float]:
         """Noise variances to be tried next; none if that is all."""
         highest = np.log(_HIGHEST * self.first.power / self.first.noise_variance)
         if not self.tried:
-            wanted = [x for x in _FIRST if x < highest] or [highest]
+            wanted = [x for x in self.begin if x < highest] or [highest]
         elif len(self.tried) < _MOST and (beyond := self._beyond()) is not None and beyond < highest:
             wanted = [beyond]
         else:
@@ -120,8 +136,8 @@ class Trial:
     def _beyond(self) -> float | None:
         """A step further, where the best is at an end."""
         if self.best == max(self.tried):
-            return self.best + _STEP
-        return self.best - _STEP if self.best == min(self.tried) else None
+            return self.best + self.step
+        return self.best - self.step if self.best == min(self.tried) else None
 
     def add(self, wanted: Sequence[float], held: Sequence[Held | None]) -> None:
         """What came out."""
@@ -143,7 +159,7 @@ class Trial:
             bend, slope, _ = np.polyfit(x - self.best, y, 2)
             if bend < 0:
                 top = self.best + float(np.clip(-slope / (2 * bend), -_TOP, _TOP))
-                width = float(np.clip(_ERRORS / np.sqrt(2 * self.first.number * -bend), np.finfo(float).eps, _WIDEST))
+                width = float(np.clip(_ERRORS / np.sqrt(2 * self.folds * self.first.number * -bend), np.finfo(float).eps, _WIDEST))
         first = self.first.noise_variance
         at = float(first * np.exp(top))
         return Chosen(at, float(at * np.exp(-width)), float(at * np.exp(width)), first, self.factors[self.best])

@@ -15,7 +15,7 @@ import numpy as np
 from ..solution import without_signals
 from ..solvers.base import Cooling
 from .annealing import FIRST
-from .noise import Chosen, Trial, is_noisy
+from .noise import Chosen, Held, Trial, is_noisy, joint
 from .vote import GAIN, GIVEN, SHARE, VOTED, Elected, Member, Trust, counted, elect, highest
 
 # Runs from starts of their own: so many at a time. Rounds of runs that start from the vote, and runs in each.
@@ -37,8 +37,8 @@ _BUDGET = 60
 
 class Request(NamedTuple):
     """A run to be made: unit atoms to start from (None: from a start of its own), the model to start with (None: the given one), the most
-    iterations, how far the atoms are to be trusted, how it is cooled, the noise variance that it keeps (None: it learns it), and whether
-    entries are held out, where that is done at all."""
+    iterations, how far the atoms are to be trusted, how it is cooled, the noise variance that it keeps (None: it learns it), and which set
+    of entries is held out, where that is done at all (None: none is)."""
 
     told: np.ndarray | None
     model: Any
@@ -46,7 +46,7 @@ class Request(NamedTuple):
     trust: Trust = VOTED
     cooling: Cooling = FIRST
     noise_variance: float | None = None
-    holds: bool = True
+    fold: int | None = 0
 
 
 Result = TypeVar("Result")
@@ -64,23 +64,9 @@ def course(runs: int, votes: bool, max_iterations: int, random: np.random.Genera
     if not votes:
         yield from made.ask([Request(None, None, max_iterations)] * runs)
         return made.elected
-    while made.own < runs:
-        limit = min(_SHORT if made.own else _LONG, max_iterations)
-        more = min(_AT_A_TIME, runs - made.own, made.affordable(limit))
-        if not more:
-            break
-        yield from made.ask([made.request(None, None, limit)] * more)
-        if holds and made.noise is None and is_noisy(made.foremost.held):
-            yield from made.choose_noise()
-            continue
-        if made.decided:
-            return made.elected
-        if runs > 1 and made.only_spare:
-            yield from made.tests(np.flatnonzero(made.elected.best.spare))
-            if made.decided or made.only_spare:
-                return made.elected
-    if runs > 1:
-        yield from made.rounds()
+    yield from made.vote(runs, holds)
+    if made.noise is not None:
+        yield from made.choose_noise_again()
     return made.elected
 
 
@@ -99,6 +85,7 @@ class _Course:
     rank."""
 
     elected: Elected
+    chooser: Held  # how the run predicted entries whose atoms the noise was chosen with
 
     def __init__(self, max_iterations: int, random: np.random.Generator, settled: Member | None = None, noise: Chosen | None = None):
         self.members: list[Member] = []
@@ -109,18 +96,54 @@ class _Course:
         """A run with the noise variance that was chosen, if one was."""
         if self.noise is None:
             return Request(told, model, limit, trust, cooling)
-        return Request(told, model, limit, trust, cooling, self.noise.variance, holds=False)
+        return Request(told, model, limit, trust, cooling, self.noise.variance, fold=None)
+
+    def vote(self, runs: int, holds: bool) -> Asking[None]:
+        """Runs from starts of their own until they agree, and then those from what most of them have."""
+        while self.own < runs:
+            limit = min(_SHORT if self.own else _LONG, self.max_iterations)
+            more = min(_AT_A_TIME, runs - self.own, self.affordable(limit))
+            if not more:
+                break
+            yield from self.ask([self.request(None, None, limit)] * more)
+            if holds and self.noise is None and is_noisy(self.foremost.held):
+                yield from self.choose_noise()
+                continue
+            if self.decided:
+                return
+            if runs > 1 and self.only_spare:
+                yield from self.tests(np.flatnonzero(self.elected.best.spare))
+                if self.decided or self.only_spare:
+                    return
+        if runs > 1:
+            yield from self.rounds()
 
     def choose_noise(self) -> Asking[None]:
         """Runs from the atoms of the foremost that keep one noise variance each: that by which entries held out are predicted best is kept
         from then on, and the runs that learned it are forgotten."""
-        limit, best = min(_SHORT, self.max_iterations), self.foremost
+        best = self.foremost
         assert best.held is not None
-        trial = Trial(best.held)
+        self.chooser = best.held
+        self.noise = yield from self._tried(Trial(self.chooser), best.atoms, range(1))
+        self.members = []
+
+    def choose_noise_again(self) -> Asking[None]:
+        """The same from the atoms that were found since, and by other entries: what wrong atoms explain badly had counted as noise, in
+        some runs more than in others."""
+        before = self.noise
+        assert before is not None
+        trial = Trial(self.chooser._replace(noise_variance=before.variance), fine=True)
+        folds = range(1, 1 + trial.folds)
+        self.noise = (yield from self._tried(trial, self.elected.best.atoms, folds))._replace(first=before.first)
+        self.elected = self.elected._replace(noise=self.noise)
+
+    def _tried(self, trial: Trial, atoms: np.ndarray, folds: range) -> Asking[Chosen]:
+        limit = min(_SHORT, self.max_iterations)
         while wanted := trial.next():
-            members = yield [Request(best.atoms, None, limit, GIVEN, noise_variance=variance) for variance in wanted]
-            trial.add(wanted, [member.held for member in members])
-        self.noise, self.members = trial.chosen, []
+            requests = [Request(atoms, None, limit, GIVEN, noise_variance=each, fold=fold) for each in wanted for fold in folds]
+            held = [member.held for member in (yield requests)]
+            trial.add(wanted, [joint(held[k : k + len(folds)]) for k in range(0, len(held), len(folds))])
+        return trial.chosen
 
     @property
     def foremost(self) -> Member:
