@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from spinodal.cache import enable_cache
 from spinodal.inference.execution.machine import platform
 from spinodal.sweeps import parse_spec, suited
 from spinodal.sweeps.compute import compute
@@ -85,6 +86,7 @@ def main(words: list[str] | None = None) -> None:
     print(f"on {jax.devices()[0].device_kind}; {len(plan.points)} solves at N = {options.size} in batches of {plan.batches[0].width}")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
+        enable_cache(directory / "compiled")  # as the command line has it: workers need not compile what this process has
         first = compute(plan.batches[0])  # compiled, and timed apart
         again = compute(plan.batches[0])
         print(f"first batch {first.seconds:.1f} s, of which compilation {first.seconds - again.seconds:.1f} s")

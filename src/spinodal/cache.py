@@ -69,6 +69,16 @@ def settings(directory: Path) -> dict[str, Any]:
     }
 
 
+def for_children() -> dict[str, str]:
+    """Environment variables by which a process started by this one shares its cache."""
+    import jax
+
+    directory = jax.config.jax_compilation_cache_dir
+    if not directory:
+        return {}
+    return {_LEVEL: _QUIET, **{name.upper(): str(value) for name, value in settings(Path(directory)).items()}}
+
+
 def ready_directory(directory: str | Path | None = None) -> Path | None:
     """The directory of the cache, made and pruned; None if there is to be none, or if it can't be used safely. Does not import JAX."""
     path = default_directory() if directory is None else Path(directory)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import spinodal as sp
-from spinodal.inference.search.noise import Chosen, Held, Trial, is_noisy, predicted, reconciled
+from spinodal.inference.search.noise import Chosen, Held, Trial, is_noisy, joint, predicted, reconciled
 
 
 def held(log_density: float = 0.0, noise_variance: float = 1.0, unknown: float = 0.1, power: float = 5.0) -> Held:
@@ -44,6 +44,30 @@ def test_no_noise_above_the_power_is_tried() -> None:
     assert trial.chosen.variance < 1.5
 
 
+@pytest.mark.parametrize("truth", [0.8, 1.0, 1.3])
+def test_what_is_nearly_known_is_looked_for_nearby(truth: float) -> None:
+    """By more entries, in sets, so that its error is smaller."""
+    trial, asked = Trial(held(), fine=True), []
+    while wanted := trial.next():
+        trial.add(wanted, [held(-0.5 * np.log(variance / truth) ** 2) for variance in wanted])
+        asked += wanted
+    assert trial.folds == 3  # of 1000 entries each
+    assert len(asked) <= 6
+    assert 0.6 < min(asked) < max(asked) < 1.6
+    assert trial.chosen.variance == pytest.approx(truth, rel=1e-6)
+    assert trial.chosen.high / truth == pytest.approx(np.exp(2 / np.sqrt(2 * 3000 * 0.5)))
+    assert Trial(held()._replace(number=20_000), fine=True).folds == 1
+
+
+def test_sets_of_entries_count_as_one() -> None:
+    few, many = held(-1.0), held(-2.0)._replace(number=3000)
+    both = joint([few, many])
+    assert both is not None
+    assert (both.log_density, both.number) == (-1.75, 4000)
+    assert joint([few]) == few
+    assert joint([few, None]) is None
+
+
 @pytest.mark.parametrize("more", [0.5, 1.0, 4.0])
 def test_a_prediction_is_the_density_of_what_was_held_out(more: float) -> None:
     """Of errors as large as the run says, or larger, whose unknown part is then by a factor more; never less."""
@@ -70,7 +94,7 @@ def test_what_all_entries_say_counts_where_it_is_near() -> None:
     otherwise what the first runs learned, a quarter of it here, is in the range."""
     chosen = Chosen(1.0, 0.9, 1.1, first=0.25)
     both = reconciled(chosen, 0.8)
-    assert 0.8 < both.variance < 1.0
+    assert both.variance == pytest.approx(0.8**0.5)
     assert (both.low, both.high) == (0.8, 1.1)
     assert reconciled(chosen, 1.0).variance == 1.0
     for astray in (0.3, 2.0, np.nan):

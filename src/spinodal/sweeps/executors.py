@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any, Protocol
 from uuid import uuid4
 
+from ..cache import for_children
 from ..errors import InputError, check_count
 from ..inference.execution.machine import programs_at_once
 from .compute import Done, compute, failed
@@ -145,7 +146,7 @@ def _local_cluster(workers: int) -> Any:
     settings = {
         # XLA's CPU client takes as many threads as this says. Dask's own setting for malloc is left out: it gives memory back to the
         # system after every iteration, which wants it again for the next.
-        "distributed.nanny.pre-spawn-environ": {"NPROC": str(max(1, cores() // workers)), "OMP_NUM_THREADS": "1"},
+        "distributed.nanny.pre-spawn-environ": {"NPROC": str(max(1, cores() // workers)), "OMP_NUM_THREADS": "1", **for_children()},
         "distributed.scheduler.allowed-failures": _TRIES - 1,
         "distributed.worker.profile.enabled": False,
     }

@@ -29,6 +29,8 @@ CORRECTED = ("noise_variance", "density", "slab_variance")
 TURNS = 2
 # In each, as many sets of data are drawn as it takes to know factors to this relative error, by the number of nonzeros, but not more.
 _ERROR, _MOST = 0.01, 4
+# More digits of a factor are not known, and would differ with the units of the data, by when an iteration stops.
+_DIGITS = 2
 # Beyond this factor either way a run does not err: it can't learn the parameter.
 _FURTHEST = 1.5
 # A density stays below this.
@@ -52,8 +54,10 @@ class Drawn(NamedTuple):
 def drawn_again(found: Solution, seed: Sequence[int], dtype: Any) -> Drawn:
     """Data of the same shape drawn from what was found. A run on them starts from their atoms, known as well as those found, and signals
     of which nothing is known."""
-    number = int(np.random.SeedSequence(seed).generate_state(1)[0])
+    number = int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)  # 31 bits, for single precision
     model, mean, variance = found.model, *(np.asarray(each.F, dtype) for each in (found.mean, found.variance))
+    # The sign of an atom is free. With its largest entry positive the data do not depend on it.
+    mean = mean * np.where(np.take_along_axis(mean, np.argmax(np.abs(mean), axis=0)[None], axis=0) < 0, -1, 1).astype(dtype)
     try:
         F, Y, realised = _drawn(model, mean, variance, found.mean.X.shape[-1], number)
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):  # a sampler that looks at its parameters
@@ -85,7 +89,7 @@ def factors(drawn: Sequence[Drawn], ends: Sequence[Model], names: Sequence[str])
     pairs = {name: [(values[name], each.parameters[name]) for values, each in zip(learned, drawn, strict=True)] for name in names}
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = {name: float(np.exp(np.mean([np.log(value / true) for value, true in some]))) for name, some in pairs.items()}
-    return {name: factor for name, factor in mean.items() if 1 / _FURTHEST < factor < _FURTHEST}
+    return {name: round(factor, _DIGITS) for name, factor in mean.items() if 1 / _FURTHEST < factor < _FURTHEST}
 
 
 def corrected(found: Solution, by: dict[str, float]) -> Solution:

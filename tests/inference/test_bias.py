@@ -1,0 +1,129 @@
+"""Learned parameters, corrected by what is learned of data drawn with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spinodal as sp
+from spinodal.inference.search import bias
+from spinodal.inference.search.learning import parameters
+from spinodal.inference.solution import Trace
+
+NAMES = ["noise_variance", "density", "slab_variance"]
+
+
+@cache
+def found() -> sp.Solution:
+    """Something that a solve might have found."""
+    rng = np.random.default_rng(0)
+    mean = sp.Pair(rng.standard_normal((30, 20)), rng.standard_normal((20, 2000)))
+    variance = sp.Pair(np.full((30, 20), 0.01), np.full((20, 2000), 0.01))
+    model = sp.Model(sp.Pair(sp.Gaussian(), sp.GaussBernoulli(0.2, 0.0, 1.0)), sp.GaussianNoise(0.05), sp.Nothing())
+    nothing = Trace(*(np.zeros(0),) * 4)
+    return sp.Solution(mean, variance, sp.Status.CONVERGED, "", 1, 0.0, 0.0, nothing, model=model, ranges={"density": (0.1, 0.3)})
+
+
+def drawn(**values: float) -> bias.Drawn:
+    return bias.Drawn(np.zeros((1, 1)), None, values)  # type: ignore[arg-type]
+
+
+def learned(**values: float) -> Any:
+    slab = sp.GaussBernoulli(values.get("density", 0.2), 0.0, values.get("slab_variance", 1.0))
+    return found().model.replace(prior=found().model.prior._replace(X=slab), channel=sp.GaussianNoise(values.get("noise_variance", 0.05)))
+
+
+def test_data_drawn_again_are_what_the_model_says() -> None:
+    with bias.jax.enable_x64(True):
+        again = bias.drawn_again(found(), (1, 2), np.float64)
+        other = bias.drawn_again(found(), (1, 3), np.float64)
+        same = bias.drawn_again(found(), (1, 2), np.float64)
+    assert again.Y.shape == (30, 2000)
+    np.testing.assert_array_equal(again.Y, same.Y)
+    assert not np.allclose(again.Y, other.Y)
+    # 8000 nonzeros, 60,000 entries.
+    assert again.parameters["density"] == pytest.approx(0.2, rel=0.05)
+    assert again.parameters["slab_variance"] == pytest.approx(1.0, rel=0.08)
+    assert again.parameters["noise_variance"] == pytest.approx(0.05, rel=0.03)
+    # The atoms to start from are those of the data, near the ones found; nothing is said of the signals.
+    assert np.mean((np.abs(again.start.F.mean) - np.abs(found().mean.F)) ** 2) == pytest.approx(0.01, rel=0.2)
+    assert np.all(again.start.X.mean == 0)
+    assert again.start.X.variance == pytest.approx(0.2)
+    assert np.mean(again.Y**2) == pytest.approx(0.2 * np.mean(again.start.F.mean**2) + 0.05, rel=0.1)
+
+
+def test_neither_signs_nor_units_change_what_is_drawn() -> None:
+    signs = np.where(np.arange(20) % 3 == 0, -1.0, 1.0)
+    other = replace(found(), mean=sp.Pair(1e-9 * signs * found().mean.F, found().mean.X))
+    other = replace(other, variance=sp.Pair(1e-18 * found().variance.F, found().variance.X))
+    other = replace(other, model=other.model.replace(channel=sp.GaussianNoise(0.05e-18)))
+    with bias.jax.enable_x64(True):
+        first, second = (bias.drawn_again(each, (1, 2), np.float64) for each in (found(), other))
+    np.testing.assert_allclose(1e9 * second.Y, first.Y, rtol=1e-9)
+    assert second.parameters["noise_variance"] == pytest.approx(1e-18 * first.parameters["noise_variance"])
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_single_precision(k: int) -> None:
+    again = bias.drawn_again(found(), (7, 0, 1000, k), np.float32)
+    assert again.Y.dtype == again.start.F.mean.dtype == np.float32
+    assert again.parameters["noise_variance"] == pytest.approx(0.05, rel=0.03)
+
+
+def test_factors_are_means_over_the_draws() -> None:
+    ends = [learned(density=0.22, noise_variance=0.06), learned(density=0.3, noise_variance=0.05)]
+    data = [drawn(density=0.2, noise_variance=0.05, slab_variance=1.0), drawn(density=0.25, noise_variance=0.05, slab_variance=1.0)]
+    by = bias.factors(data, ends, NAMES)
+    assert by["density"] == pytest.approx((1.1 * 1.2) ** 0.5, abs=0.005)
+    assert by["noise_variance"] == pytest.approx(1.2**0.5, abs=0.005)
+    assert by["slab_variance"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("density", [0.02, 0.9])
+def test_what_can_not_be_learned_is_left_as_it_is(density: float) -> None:
+    """A run that ends far from what its data have does not err by a factor."""
+    by = bias.factors([drawn(density=0.2, noise_variance=0.05, slab_variance=1.0)], [learned(density=density)], NAMES)
+    assert "density" not in by
+
+
+def test_parameters_and_their_ranges_are_divided_by_the_factors() -> None:
+    better = bias.corrected(found(), {"density": 1.25, "noise_variance": 0.8})
+    values = parameters(better.model)
+    assert values["density"] == pytest.approx(0.16)
+    assert values["noise_variance"] == pytest.approx(0.0625)
+    assert values["slab_variance"] == 1.0
+    assert better.ranges["density"] == pytest.approx((0.08, 0.24))
+    assert bias.corrected(found(), {}) is found()
+    dense = replace(found(), model=learned(density=0.95))
+    assert parameters(bias.corrected(dense, {"density": 0.8}).model)["density"] < 1
+
+
+def test_few_nonzeros_are_drawn_more_often() -> None:
+    small = replace(found(), mean=sp.Pair(np.ones((30, 20)), np.ones((20, 50))))
+    large = replace(found(), mean=sp.Pair(np.ones((30, 20)), np.ones((20, 10_000))))
+    assert bias.times(large) == 1 < bias.times(found()) < bias.times(small) == 4
+
+
+@pytest.mark.claims
+def test_noise_and_density_are_right_where_some_signals_can_not_be_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 measurements of 6 nonzeros in 40: signals beyond reach make the noise look larger by some percent, and codes sparser."""
+    problem = sp.Problem.sparse(alpha=0.5, pi=15.0, rho=0.15, noise_variance=1.5e-3)
+    instances = [sp.sample(problem, 40, seed=seed) for seed in range(40_000, 40_008)]
+
+    def ratios() -> np.ndarray:
+        models = [sp.solve(instance.observed.Y, n_atoms=40).model for instance in instances]
+        return np.array([(model.noise_variance / 1.5e-3, model.prior.X.rho / 0.15) for model in models])
+
+    right = ratios()
+    monkeypatch.setattr(bias, "TURNS", 0)
+    plain = ratios()
+    error = np.std(right, axis=0, ddof=1) / np.sqrt(len(right))
+    assert np.all(np.abs(right.mean(axis=0) - 1) < 3 * error + 0.01)
+    assert np.all(np.abs(right - 1) < 0.15)
+    # What the correction does is surer than the parameters are: the instances are the same.
+    assert np.all(plain[:, 0] > right[:, 0])
+    assert np.all(plain[:, 1] < right[:, 1])
