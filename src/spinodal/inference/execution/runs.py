@@ -197,16 +197,23 @@ class Runs:
 
     def _unbiased(self, found: list[Solution], keeps: list[bool], names: list[str]) -> list[Solution]:
         """With parameters such as would have been learned if runs learned them right: see `search/bias.py`."""
-        places = [k for k, each in enumerate(found) if each.status in _WORTH_CORRECTING for _ in range(bias.times(each))]
         better = list(found)
-        for turn in range(bias.TURNS if places else 0):
+        wanted = [[name for name in names if not (keep and name in OF_NOISE)] for keep in keeps]
+        left = [k for k, each in enumerate(found) if each.status in _WORTH_CORRECTING and bias.can_draw(each.model) and wanted[k]]
+        for turn in range(1 + bias.TURNS):  # one set of data first, to see whether there is anything to correct
+            places = [k for k in left for _ in range(bias.times(found[k]) if turn else 1)]
+            if not places:
+                break
             seeds = [(*self._seed(k), _REDRAWN + turn, i) for i, k in enumerate(places)]
             drawn = [bias.drawn_again(better[k], seed, self.dtype) for k, seed in zip(places, seeds, strict=True)]
             ends = self._learned_again(drawn, [better[k].model for k in places], places, keeps)
-            for k in dict.fromkeys(places):
+            for k in left:
                 own = [i for i, place in enumerate(places) if place == k]
-                wanted = [name for name in names if not (keeps[k] and name in OF_NOISE)]
-                better[k] = bias.corrected(found[k], bias.factors([drawn[i] for i in own], [ends[i] for i in own], wanted))
+                by = bias.factors([drawn[i] for i in own], [ends[i] for i in own], wanted[k])
+                if turn:
+                    better[k] = bias.corrected(found[k], by)
+                if bias.are_right(by, wanted[k]):
+                    left = [other for other in left if other != k]
         return better
 
     def _learned_again(self, drawn: list[bias.Drawn], models: list[Model], places: list[int], keeps: list[bool]) -> list[Model]:
