@@ -29,7 +29,7 @@ def found() -> sp.Solution:
 
 
 def drawn(**values: float) -> bias.Drawn:
-    return bias.Drawn(np.zeros((1, 1)), None, values)  # type: ignore[arg-type]
+    return bias.Drawn(np.zeros((1, 1)), found().model, None, values)  # type: ignore[arg-type]
 
 
 def learned(**values: float) -> Any:
@@ -110,6 +110,36 @@ def test_other_priors_and_channels_are_left_alone() -> None:
     assert not bias.can_draw(model.replace(channel=sp.Clipped(-1.0, 1.0)))
     assert not bias.can_draw(model.replace(channel=sp.GaussianNoise(np.full((30, 1), 0.1))))
     assert not bias.can_draw(model.replace(prior=model.prior._replace(X=sp.Laplace())))
+
+
+def gone_through(errs: float, solution: sp.Solution | None = None) -> tuple[sp.Solution, list[int]]:
+    """A correction where runs find densities too large by a factor; and how many sets of data were drawn each time."""
+    course, numbers = bias.course(found() if solution is None else solution, ["density"], (1, 2), np.float64), []
+    try:
+        drawn = next(course)
+        while True:
+            numbers.append(len(drawn))
+            drawn = course.send([learned(density=errs * each.parameters["density"]) for each in drawn])
+    except StopIteration as end:
+        return end.value, numbers
+
+
+def test_a_run_that_errs_is_corrected_by_data_drawn_twice() -> None:
+    better, numbers = gone_through(1.1)
+    assert numbers == [1, bias.times(found()), bias.times(found())]
+    assert parameters(better.model)["density"] == pytest.approx(0.2 / 1.1)
+
+
+def test_a_run_that_is_right_is_left_alone_after_one_set() -> None:
+    better, numbers = gone_through(1.02)
+    assert numbers == [1]
+    assert better is found()
+
+
+def test_what_went_wrong_is_not_corrected() -> None:
+    for status in (sp.Status.DEGENERATE, sp.Status.DIVERGED):
+        wrong = replace(found(), status=status)
+        assert gone_through(1.1, wrong) == (wrong, [])
 
 
 def test_few_nonzeros_are_drawn_more_often() -> None:

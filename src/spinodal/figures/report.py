@@ -103,15 +103,16 @@ def _draw_course(axis: Any, solution: Solution) -> None:
         axis.set_axis_off()
         return
     for values, colour, label in (
-        (solution.trace.residual, BLUE, "measured, each entry predicted from the others"),
-        (solution.trace.level, ORANGE, "expected by the model"),
+        (solution.trace.residual, BLUE, "measured"),
+        (solution.trace.level, ORANGE, "expected"),
     ):
         axis.semilogy(steps, np.asarray(values)[: steps.size], color=colour, label=label)
     if noise_of(solution) > 0:
         axis.axhline(noise_of(solution), color=GREY, ls=":", label=r"noise variance $\Delta$")
-    axis.set(xlabel="iteration", ylabel="mean squared residual")
+    axis.set(xlabel="iteration", ylabel="mean squared residual,\neach entry predicted from others")
     _count(axis.xaxis)
-    axis.legend(fontsize=8)
+    # Above the curves, which go everywhere.
+    axis.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
 
 
 def residual_figure(left: np.ndarray, noise: float) -> Figure:

@@ -37,8 +37,6 @@ _ROOM, _MOST_TOGETHER = 0.5, 256
 _MOVED, _NAMED = 0.1, 5
 # Seeds of sets of entries are 1, 2, ...; that of data drawn again is far from those.
 _REDRAWN = 1000
-# Parameters of others say nothing.
-_WORTH_CORRECTING = (Status.CONVERGED, Status.UNCONFIRMED)
 _PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
 
 
@@ -174,10 +172,8 @@ class Runs:
             for k, each in zip(changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked])), strict=True):
                 elected[k] = each
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
-        if votes and (names := [name for name in learn if name in bias.CORRECTED]):
-            if self.wishes.progress is not None:
-                self.wishes.progress("checking parameters", self.iterations, np.nan)
-            judged = self._unbiased(judged, [each.noise is not None for each in elected], names)
+        if votes and learn:
+            judged = self._unbiased(judged, [each.noise is not None for each in elected], learn)
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
 
     def _with_all_entries(self, elected: list[Elected]) -> list[Elected]:
@@ -195,36 +191,25 @@ class Runs:
         jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
 
-    def _unbiased(self, found: list[Solution], keeps: list[bool], names: list[str]) -> list[Solution]:
+    def _unbiased(self, found: list[Solution], keeps: list[bool], learn: tuple[str, ...]) -> list[Solution]:
         """With parameters such as would have been learned if runs learned them right: see `search/bias.py`."""
-        better = list(found)
-        wanted = [[name for name in names if not (keep and name in OF_NOISE)] for keep in keeps]
-        left = [k for k, each in enumerate(found) if each.status in _WORTH_CORRECTING and bias.can_draw(each.model) and wanted[k]]
-        for turn in range(1 + bias.TURNS):  # one set of data first, to see whether there is anything to correct
-            places = [k for k in left for _ in range(bias.times(found[k]) if turn else 1)]
-            if not places:
-                break
-            seeds = [(*self._seed(k), _REDRAWN + turn, i) for i, k in enumerate(places)]
-            drawn = [bias.drawn_again(better[k], seed, self.dtype) for k, seed in zip(places, seeds, strict=True)]
-            ends = self._learned_again(drawn, [better[k].model for k in places], places, keeps)
-            for k in left:
-                own = [i for i, place in enumerate(places) if place == k]
-                by = bias.factors([drawn[i] for i in own], [ends[i] for i in own], wanted[k])
-                if turn:
-                    better[k] = bias.corrected(found[k], by)
-                if bias.are_right(by, wanted[k]):
-                    left = [other for other in left if other != k]
-        return better
+        if self.wishes.progress is not None:
+            self.wishes.progress("checking parameters", self.iterations, np.nan)
+        names = [[name for name in learn if name in bias.CORRECTED and not (keep and name in OF_NOISE)] for keep in keeps]
+        courses = [bias.course(each, names[k], (*self._seed(k), _REDRAWN), self.dtype) for k, each in enumerate(found)]
 
-    def _learned_again(self, drawn: list[bias.Drawn], models: list[Model], places: list[int], keeps: list[bool]) -> list[Model]:
-        """What runs learn from data that were drawn from models, each like those of the instance at its place."""
-        mask = None if self.observed.mask is None else self.observed.mask[places]
-        observed = Observed(np.stack([each.Y for each in drawn]), None, mask)
-        wishes = self.wishes._replace(strong=True, progress=None, watch=None)
-        again = Runs(self.plan, observed, models, self.seeds, wishes, self.placement, None)
-        again.holds, again.widest = self.holds, self.widest
-        jobs = [Job(i, 0, each.start, models[i], keeps[places[i]]) for i, each in enumerate(drawn)]
-        return [end.model for end, _, _ in again.make(jobs, wishes)]
+        def learned(asked: list[tuple[int, bias.Drawn]]) -> list[Model]:
+            """What runs learn from data that were drawn, each like those of an instance."""
+            places, drawn = zip(*asked, strict=True)
+            mask = None if self.observed.mask is None else self.observed.mask[list(places)]
+            observed, models = Observed(np.stack([each.Y for each in drawn]), None, mask), [each.model for each in drawn]
+            wishes = self.wishes._replace(strong=True, progress=None, watch=None)
+            again = Runs(self.plan, observed, models, self.seeds, wishes, self.placement, None)
+            again.holds, again.widest = self.holds, self.widest
+            jobs = [Job(i, 0, each.start, each.model, keeps[k]) for i, (k, each) in enumerate(asked)]
+            return [end.model for end, _, _ in again.make(jobs, wishes)]
+
+        return together(courses, learned)
 
     def _against_noise(self, k: int, found: Solution) -> Solution:
         """Atoms that all runs find can still be those of a few odd signals in noise."""

@@ -9,7 +9,7 @@ bias corrected by the parametric bootstrap. It is measured, not proven, that two
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,12 +18,14 @@ import numpy as np
 from ...model.channels import GaussianNoise
 from ...model.model import Model
 from ...model.priors import GaussBernoulli, Moments
-from ..solution import Solution
+from ..solution import Solution, Status
 from ..solvers.base import Estimate
 from .learning import parameters, with_parameters
 
 # What is corrected, in as far as it is learned: positive numbers, one for all entries.
 CORRECTED = ("noise_variance", "density", "slab_variance")
+# Parameters of others say nothing.
+_WORTH = (Status.CONVERGED, Status.UNCONFIRMED)
 # So many times data are drawn from what is thought to be right.
 TURNS = 2
 # Where the first set of data drawn says that nothing is wrong by more than this, that is believed.
@@ -45,11 +47,27 @@ def times(found: Solution) -> int:
 
 
 class Drawn(NamedTuple):
-    """Data drawn from what was found, what a run on them starts from, and the parameters as these data have them."""
+    """Data drawn from what was found, with that model; what a run on them starts from, and the parameters as these data have them."""
 
     Y: np.ndarray
+    model: Model
     start: Estimate
     parameters: dict[str, float]
+
+
+def course(found: Solution, names: Sequence[str], seed: Sequence[int], dtype: Any) -> Generator[list[Drawn], list[Model], Solution]:
+    """The solution with these parameters corrected: yields data to be learned from, and is sent the models that runs on them end with."""
+    better = found
+    if not names or found.status not in _WORTH or not can_draw(found.model):
+        return found
+    for turn in range(1 + TURNS):  # one set of data first, to see whether there is anything to correct
+        drawn = [drawn_again(better, (*seed, turn, k), dtype) for k in range(times(found) if turn else 1)]
+        by = factors(drawn, (yield drawn), names)
+        if turn:
+            better = corrected(found, by)
+        if are_right(by, names):
+            break
+    return better
 
 
 def can_draw(model: Model) -> bool:
@@ -76,7 +94,7 @@ def drawn_again(found: Solution, seed: Sequence[int], dtype: Any) -> Drawn:
     realised = {"noise_variance": np.mean(noise**2), "density": np.mean(nonzero), "slab_variance": np.var(values)}
     nothing = Moments(*(np.full(shape, float(value), dtype) for value in prior.moments()))
     start = Estimate(Moments(F.astype(dtype), variance.astype(dtype)), nothing)
-    return Drawn(Y.astype(dtype), start, {name: float(value) for name, value in realised.items()})
+    return Drawn(Y.astype(dtype), found.model, start, {name: float(value) for name, value in realised.items()})
 
 
 def factors(drawn: Sequence[Drawn], ends: Sequence[Model], names: Sequence[str]) -> dict[str, float]:

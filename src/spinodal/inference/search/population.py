@@ -49,6 +49,8 @@ class Request(NamedTuple):
     fold: int | None = 0
 
 
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 # Yields the runs to be made next, is sent what they found, and returns a result.
 Asking = Generator[list[Request], list[Member], Result]
@@ -254,14 +256,16 @@ def _parts(doubtful: np.ndarray, N: int, random: np.random.Generator) -> list[np
     return [part for _ in range(_REPEATS) for part in np.array_split(random.permutation(doubtful), at_once)][:_TESTS]
 
 
-def together(courses: Sequence[Asking[Elected]], explore: Callable[[list[tuple[int, Request]]], list[Member]]) -> list[Elected]:
+def together(
+    courses: Sequence[Generator[list[Asked], list[Answer], Result]], explore: Callable[[list[tuple[int, Asked]]], list[Answer]]
+) -> list[Result]:
     """Go through the courses of all instances side by side: `explore` makes the runs that all of them ask for next."""
-    asked: dict[int, list[Request]] = {}
-    ended: dict[int, Elected] = {}
+    asked: dict[int, list[Asked]] = {}
+    ended: dict[int, Result] = {}
 
-    def go_on(k: int, members: list[Member] | None) -> None:
+    def go_on(k: int, answers: list[Answer] | None) -> None:
         try:
-            asked[k] = next(courses[k]) if members is None else courses[k].send(members)
+            asked[k] = next(courses[k]) if answers is None else courses[k].send(answers)
         except StopIteration as end:
             ended[k] = end.value
             asked.pop(k, None)
