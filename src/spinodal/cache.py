@@ -70,13 +70,14 @@ def settings(directory: Path) -> dict[str, Any]:
 
 
 def for_children() -> dict[str, str]:
-    """Environment variables by which a process started by this one shares its cache."""
+    """Environment variables by which a process started by this one shares its cache, and loads from it quietly."""
     import jax
 
-    directory = jax.config.jax_compilation_cache_dir
-    if not directory:
+    if not jax.config.jax_compilation_cache_dir:
         return {}
-    return {_LEVEL: _QUIET, **{name.upper(): str(value) for name, value in settings(Path(directory)).items()}}
+    said = os.environ.get(_LEVEL, _BY_JAX)
+    shared = {name.upper(): str(getattr(jax.config, name)) for name in settings(Path())}
+    return {_LEVEL: _QUIET if said == _BY_JAX else said, **shared}
 
 
 def ready_directory(directory: str | Path | None = None) -> Path | None:

@@ -69,6 +69,17 @@ def test_a_cache_that_JAX_has_already_stays_unless_another_is_named(tmp_path: Pa
     assert jax.config.jax_compilation_cache_dir == str(tmp_path / "other")
 
 
+def test_processes_of_ours_share_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache.for_children() == {}
+    sp.enable_cache(tmp_path / "here")
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")  # as JAX sets it
+    shared = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+    shared["JAX_COMPILATION_CACHE_DIR"] = str(tmp_path / "here")
+    assert cache.for_children() == {"TF_CPP_MIN_LOG_LEVEL": "3", **shared}
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")  # as a user does who wants to see everything
+    assert cache.for_children()["TF_CPP_MIN_LOG_LEVEL"] == "0"
+
+
 @pytest.mark.parametrize("word", ["0", "off", "OFF"])
 def test_the_variable_turns_it_off(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cache.VARIABLE, word)
