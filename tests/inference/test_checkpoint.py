@@ -40,7 +40,7 @@ def interrupt_after(calls: int) -> Any:
 
 
 def assert_same(one: sp.Solution, other: sp.Solution) -> None:
-    parts = ("mean", "variance", "trace", "status", "reason", "iterations", "residual", "free_entropy")
+    parts = ("mean", "variance", "trace", "status", "reason", "iterations", "residual", "free_entropy", "model")
     for a, b in zip(*(jax.tree.leaves([getattr(each, name) for name in parts]) for each in (one, other)), strict=True):
         assert np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f")
 
@@ -61,6 +61,25 @@ def test_going_on_is_exact(name: str, tmp_path: Path) -> None:
     assert interruptions >= 2
     assert_same(sp.solve(observed, problem, checkpoint=path, every=10, **options), whole)
     assert_same(sp.solve(observed, problem, checkpoint=path, every=10, **options), whole)  # from its end
+
+
+@pytest.mark.claims
+def test_going_on_is_exact_where_entries_held_out_choose_the_noise(tmp_path: Path) -> None:
+    """Runs that are denied entries, that try noise variances, that are elected and that go on: each wants its own part of the file."""
+    problem = sp.Problem.sparse(alpha=1.0, pi=12.0, rho=0.2, noise_variance=0.2 / 10**0.6)
+    Y = sp.sample(problem, N, seed=3).observed.Y
+    options: dict[str, Any] = {"n_atoms": N, "max_iterations": 400, "runs": 2}
+    whole = sp.solve(Y, **options)
+    path = tmp_path / "state.npz"
+    interruptions = 0
+    for calls in (30, 100, 60, 160, 250, 100, 300):
+        try:
+            sp.solve(Y, checkpoint=path, every=10, progress=interrupt_after(calls), **options)
+        except Interrupted:
+            interruptions += 1
+    assert interruptions >= 3
+    assert_same(sp.solve(Y, checkpoint=path, every=10, **options), whole)
+    assert_same(sp.solve(Y, checkpoint=path, every=10, **options), whole)  # from its end
 
 
 def test_another_solve_is_refused(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.inference.execution.runs import joined
 from spinodal.inference.misfit import judged_by_data, misfit
-from spinodal.inference.solution import Names, Solution, Status, Trace
+from spinodal.inference.solution import Names, Solution, Status, Trace, joined
 
 N, M, P, RHO, NOISE = 40, 40, 300, 0.1, 1e-3
 

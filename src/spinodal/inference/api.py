@@ -90,7 +90,8 @@ def solve(
         search: what surrounds the solver; `Search()` for AMP.
         runs: where nothing is known of F, the most runs from starts of their own. Two that agree are enough; where they do not, they vote,
             and other runs start from the vote. 6 if left out; 1 for a single run, which nothing confirms.
-        max_iterations: when to give up a run, at most a million. Where runs vote, all together may take sixty times as many.
+        max_iterations: when to give up a run, at most a million. Where runs vote, all together may take sixty times as many;
+            short ones that choose the noise and check what was learned come on top.
         tolerance: how little the level may change when the iterations are called settled.
         seed: of what is random; for a batch, perhaps one for each.
         dtype: float64 or float32.

@@ -90,7 +90,8 @@ class Solution:
         residual: mean squared difference between Y and F X/sqrt(N).
         free_entropy: the Bethe free entropy log Z/(N P), higher is better, in the convention of the replica potential.
         trace: residual, level, damping and change of each iteration.
-        model: the priors, channel and knowledge that were used, with what was learned in place; of a batch, one for each.
+        model: the priors, channel and knowledge that were used, with what was learned in place; of a batch, one for each. Where learned
+            parameters were corrected, `mean`, `variance` and `free_entropy` are still those of the run that learned them.
         learned: names of the parameters that were learned.
         observed: the data; with `center`, less their row means.
         row_means: what was taken off the rows, with `center`: Y is F X/sqrt(N) + row_means[:, None]. None where nothing was.
@@ -98,7 +99,8 @@ class Solution:
         names: labels of the rows and columns of Y, if there were any.
         seconds: how long it took.
         reproducibility: of each atom the share of runs that found it by themselves, this one apart; None where there was one run.
-        ranges: the smallest and largest value of each learned parameter in the runs that look sound; of a batch, for each.
+        ranges: the smallest and largest value of each learned parameter in the runs that look sound, corrected like the model's; of a
+            batch, for each.
         runs: how many runs from different starts there were; of a batch, for each.
         candidates: where several numbers of atoms were tried, each with its log evidence in nats per entry of Y, status and iterations.
 
@@ -274,3 +276,31 @@ def without_signals(solution: Any, instead: Any = None) -> Any:
     """The same without X, which is large, and wanted of the best run only."""
     mean, variance = (pair._replace(X=instead) for pair in (solution.mean, solution.variance))
     return replace(solution, mean=mean, variance=variance)
+
+
+def joined(parts: list[Solution]) -> Solution:
+    """Single instances as one batch, traces padded to the longest."""
+    longest = max(len(part.trace.level) for part in parts)
+
+    def padded(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, (0, longest - len(values)), constant_values=np.nan)
+
+    def stack(values: list[Any]) -> np.ndarray:
+        array = np.empty(len(values), object) if isinstance(values[0], str) else None
+        if array is None:
+            return np.stack(values)
+        array[:] = values
+        return array
+
+    trace = Trace(*(np.stack([padded(part.trace[field]) for part in parts]) for field in range(len(Trace._fields))))
+    arrays: dict[str, Any] = {
+        name: stack([getattr(part, name) for part in parts]) for name in ("status", "reason", "iterations", "residual", "free_entropy")
+    }
+    pairs: dict[str, Any] = {
+        name: Pair(*(np.stack(values) for values in zip(*(getattr(part, name) for part in parts), strict=True)))
+        for name in ("mean", "variance")
+    }
+    if parts[0].reproducibility is not None:
+        arrays |= {name: np.stack([getattr(part, name) for part in parts]) for name in ("reproducibility", "runs")}
+    lists: dict[str, Any] = {name: [getattr(part, name) for part in parts] for name in ("model", "ranges")}
+    return replace(parts[0], **arrays, **pairs, trace=trace, **lists)

@@ -23,12 +23,16 @@ from ...files import whole_file
 from ...model.model import Model
 from ...pair import Pair
 from ..loop import Run
+from ..search.noise import Held
 from ..search.search import STAGES, Place
 from ..solution import Solution, Status, Trace, without_signals
 from ..solvers.base import Solver
 from .machine import OneDevice
 
-_LAYOUT = 4
+_LAYOUT = 5
+# The standing of a run, by which its X may still be wanted: one that only tries something has none; of those that can be elected the best
+# one's is, of those after the noise was chosen before all others; and that of a run which goes on from another is in any case.
+TRIES, FIRST_CHOICE, ELECTABLE, ENDS = -1, 0, 1, 2
 # What is kept of a group of runs that has ended, beside its model and its trace.
 _ARRAYS = ("iterations", "residual", "free_entropy")
 _WORDS = ("status", "reason")
@@ -63,12 +67,15 @@ def stored_arrays(file: IO[bytes], size: int) -> dict[str, np.ndarray]:
 
 
 class Ended(NamedTuple):
-    """A group of runs that has ended: what they found, a batch, which look sound, their spare atoms, and of which instances they are."""
+    """A group of runs that has ended: what they found, a batch, which look sound, their spare atoms, of which instances they are, their
+    standing, and how each predicts entries held out (the numbers of a `Held`; NaN where nobody asked)."""
 
     found: Solution
     sound: np.ndarray
     spare: np.ndarray
     instances: tuple[int, ...]
+    standing: np.ndarray
+    held: np.ndarray
 
     def packed(self) -> dict[str, np.ndarray]:
         """As arrays by name."""
@@ -79,7 +86,8 @@ class Ended(NamedTuple):
         for kind in ("mean", "variance"):
             arrays |= {f"{kind}_{name}": np.asarray(value) for name, value in getattr(found, kind)._asdict().items()}
         arrays |= {f"model_{k:02d}": np.stack([np.asarray(each[k]) for each in leaves]) for k in range(len(leaves[0]))}
-        return arrays | {"trace": np.stack(found.trace), "sound": self.sound, "spare": self.spare, "instances": np.array(self.instances)}
+        own = {name: np.asarray(getattr(self, name)) for name in ("sound", "spare", "instances", "standing", "held")}
+        return arrays | own | {"trace": np.stack(found.trace)}
 
     @classmethod
     def unpacked(cls, arrays: dict[str, np.ndarray], like: Model, sizes: Sequence[int]) -> Ended:
@@ -98,7 +106,7 @@ class Ended(NamedTuple):
         mean, variance = (Pair(arrays[f"{kind}_F"], arrays[f"{kind}_X"]) for kind in ("mean", "variance"))
         numbers: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         found = Solution(mean=mean, variance=variance, status=status, reason=reason, trace=Trace(*arrays["trace"]), model=models, **numbers)
-        return cls(found, sound, arrays["spare"], tuple(int(k) for k in arrays["instances"]))
+        return cls(found, sound, arrays["spare"], tuple(int(k) for k in arrays["instances"]), arrays["standing"], arrays["held"])
 
 
 class _File(NamedTuple):
@@ -124,7 +132,7 @@ class Checkpoint:
         self.path, self.every, self.made_for = path, every, made_for
         self._last: int | None = None
         self._groups: list[Ended] = []
-        self._best: dict[int, tuple[tuple[bool, float], int]] = {}  # of each instance the best run so far, and its group
+        self._best: dict[int, tuple[tuple[int, bool, float], int]] = {}  # of each instance the best run so far, and its group
         self._file = self._read() if path.exists() else None
         if self._file is not None and not self._file.ours:
             raise InputError(f"checkpoint must be of the same data, model and options, but {str(path)!r} is of others; delete it.")
@@ -147,11 +155,11 @@ class Checkpoint:
         """Remember the end of a group of runs, and of X what may still be wanted."""
         number, self._last = len(self._groups), None
         for k, instance in enumerate(group.instances):
-            rank = bool(group.sound[k]), float(group.found.free_entropy[k])
-            if instance not in self._best or rank > self._best[instance][0]:
+            rank = int(group.standing[k]), bool(group.sound[k]), float(group.found.free_entropy[k])
+            if TRIES < rank[0] < ENDS and (instance not in self._best or rank > self._best[instance][0]):
                 self._best[instance] = rank, number
         self._groups.append(group)
-        wanted = {number for _, number in self._best.values()}
+        wanted = {number for _, number in self._best.values()} | {k for k, each in enumerate(self._groups) if np.any(each.standing == ENDS)}
         for k, each in enumerate(self._groups):
             if k not in wanted:
                 self._groups[k] = each._replace(found=without_signals(each.found, np.zeros((len(each.sound), 0, 0))))
@@ -258,12 +266,12 @@ def _check_ended(arrays: dict[str, np.ndarray], sizes: Sequence[int]) -> None:
     """Refuse the end of a group of runs unless its arrays are of the shapes and types that one has."""
     count, M, N, P = sizes
     width = len(arrays["sound"])
-    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("sound", "instances", *_ARRAYS, *_WORDS), (width,))
-    shapes["spare"] = (width, N)
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("sound", "instances", "standing", *_ARRAYS, *_WORDS), (width,))
+    shapes |= {"spare": (width, N), "held": (width, len(Held._fields))}
     shapes |= {f"{kind}_F": (width, M, N) for kind in ("mean", "variance")}
     # Of X only what may still be wanted was kept.
     shapes |= {f"{kind}_X": (width, N, P) if arrays["mean_X"].size else (width, 0, 0) for kind in ("mean", "variance")}
-    kinds = {"sound": "b", "spare": "b", "instances": "iu", "iterations": "iu", **dict.fromkeys(_WORDS, "U")}
+    kinds = {"sound": "b", "spare": "b", "instances": "iu", "standing": "iu", "iterations": "iu", **dict.fromkeys(_WORDS, "U")}
     if any(arrays[name].shape != shape or arrays[name].dtype.kind not in kinds.get(name, "f") for name, shape in shapes.items()):
         raise ValueError("the end of a run has arrays of other shapes or types")
     instances, iterations, trace = (arrays[name] for name in ("instances", "iterations", "trace"))

@@ -12,19 +12,18 @@ import numpy as np
 from ...model.model import Model, stacked
 from ...model.priors import Moments
 from ...model.sampling import Observed
-from ...pair import Pair
 from ..search import bias
 from ..search.diagnostics import judge
 from ..search.learning import NEGLIGIBLE, OF_NOISE, parameters, with_parameters
 from ..search.noise import Held, predicted, reconciled
 from ..search.population import Request, confirmed, course, together
 from ..search.vote import Elected, Member, Trust, best_match, has, spare_atoms, start_from, verdict
-from ..solution import Solution, Status, Trace
+from ..solution import Solution, Status, Trace, joined
 from ..solvers.base import Estimate
 from ..suspicions import is_noise
 from ..task import Data
 from .batch import Plan, random_draws
-from .checkpoint import Checkpoint, Ended
+from .checkpoint import ELECTABLE, ENDS, FIRST_CHOICE, TRIES, Checkpoint, Ended
 from .group import Outcome, Wishes, solve_group, widths
 from .machine import OneDevice, bytes_needed, memory
 
@@ -35,9 +34,8 @@ _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
 _ROOM, _MOST_TOGETHER = 0.5, 256
 # An atom that turns by more than this squared sine after the runs were compared is another atom. Atoms named in a reason, at most.
 _MOVED, _NAMED = 0.1, 5
-# Seeds of sets of entries are 1, 2, ...; that of data drawn again is far from those.
-_REDRAWN = 1000
-_PER_INSTANCE = ("status", "reason", "iterations", "residual", "free_entropy")
+# The seed of entries held out is 1, that of data drawn again another.
+_REDRAWN = 2
 
 
 def held_share(mask: np.ndarray) -> float:
@@ -46,8 +44,8 @@ def held_share(mask: np.ndarray) -> float:
 
 
 class Job(NamedTuple):
-    """A run of one instance: its number, what it starts from (None: a start of its own), the model that it starts with, and whether it
-    keeps the noise variance of that, and which set of entries it is denied, if it searches (None: none)."""
+    """A run of one instance: its number, what it starts from (None: a start of its own), the model that it starts with, whether it keeps
+    the noise variance of that, which set of entries it is denied, if it searches (None: none), and its standing (`checkpoint.py`)."""
 
     instance: int
     number: int
@@ -55,6 +53,22 @@ class Job(NamedTuple):
     model: Model | None
     keeps_noise: bool = False
     fold: int | None = 0
+    standing: int = ENDS
+
+    @property
+    def searches(self) -> bool:
+        """Whether it does not go on from another run."""
+        return self.start is None or self.start.X is None
+
+
+class Made(NamedTuple):
+    """A run as a solution, whether it looks sound by itself, which of its atoms are spare, and how it predicts entries held out (None:
+    nobody asked)."""
+
+    found: Solution
+    sound: bool
+    spare: np.ndarray
+    held: Held | None
 
 
 class Runs:
@@ -97,16 +111,17 @@ class Runs:
         mask = np.ones(Y.shape, bool) if mask is None else mask
         held = np.zeros(Y.shape, bool)
         for k, job in enumerate(jobs):
-            if job.fold is not None and (job.start is None or job.start.X is None):
+            if job.fold is not None and job.searches:
                 held[k] = self._held(job.instance, job.fold)
         keeps = np.array([[job.keeps_noise] * Y.shape[-1] for job in jobs])
         return Data(Y, F_prime, mask & ~held, held, keeps)
 
     def _held(self, k: int, fold: int) -> np.ndarray:
-        """A set of entries of an instance that are held out: the same in all runs, which are compared."""
+        """A set of entries of an instance that are held out: the same in all runs, which are compared. No two sets share one."""
         Y, mask = self.observed.Y[k], None if self.observed.mask is None else self.observed.mask[k]
         mask = np.ones(Y.shape, bool) if mask is None else mask
-        return mask & (np.random.default_rng((*self._seed(k), 1 + fold)).random(Y.shape) < held_share(mask))
+        drawn, share = np.random.default_rng((*self._seed(k), 1)).random(Y.shape), held_share(mask)
+        return mask & (drawn >= fold * share) & (drawn < (fold + 1) * share)
 
     def _prediction(self, k: int, found: Solution, fold: int) -> Held:
         """How well a run predicts what it was denied."""
@@ -117,7 +132,7 @@ class Runs:
         jobs = [Job(k, 0, None if start is None else _estimate(start, k, self.dtype), None) for k in range(self.size)]
         groups = list(self._groups(jobs, self.wishes))
         together = len(groups) == 1 and len(groups[0].sound) == self.size  # nothing to take apart and copy
-        found = groups[0].found if together else joined([each for each, _, _ in _separate(groups, self.size)])
+        found = groups[0].found if together else joined([each.found for each in _separate(groups, self.size)])
         if start is not None and self.from_scratch:
             ends = [_going_on(found.status[k], found.reason[k], Status(start.status[k])) for k in range(self.size)]
             found.status[:], found.reason[:] = zip(*ends, strict=True)
@@ -144,13 +159,12 @@ class Runs:
                     model, noise = request.model, request.noise_variance
                     if noise is not None:
                         model = with_parameters(model or self.models[k], {"noise_variance": noise})
-                    jobs.append(Job(k, made[k], start, model, noise is not None, request.fold))
+                    standing = FIRST_CHOICE if noise is None else ELECTABLE if request.fold is None else TRIES
+                    jobs.append(Job(k, made[k], start, model, noise is not None, request.fold, standing))
                     made[k] += 1
                 wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
-                for i, made_run in zip(places, self.make(jobs, wishes), strict=True):
-                    k, request = asked[i]
-                    held = None if request.fold is None or not self.chooses else self._prediction(k, made_run[0], request.fold)
-                    answers[i] = Member.of(*made_run, request.told, held)
+                for i, run in zip(places, self.make(jobs, wishes), strict=True):
+                    answers[i] = Member.of(run.found, run.sound, run.spare, asked[i][1].told, run.held)
             return [answers[i] for i in range(len(asked))]
 
         courses = [course(runs, votes, self.wishes.max_iterations, each, self.chooses) for each in random]
@@ -158,12 +172,12 @@ class Runs:
         best = [each.best.found for each in elected]
         if votes:
             keeps = [each.noise is not None for each in elected]
-            ends = [(end, sound) for end, sound, _ in self._settled(list(enumerate(best)), keeps, strong=True)]
+            ends = [(end.found, end.sound) for end in self._settled(list(enumerate(best)), keeps, strong=True)]
             # What looked sound is repaired where more entries or iterations show a fault.
             faulty = [k for k, (_, sound) in enumerate(ends) if elected[k].best.sound and not sound]
             best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
-            for k, (end, sound, _) in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
-                best[k] = _with_its_way(end, sound, best[k])
+            for k, end in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
+                best[k] = _with_its_way(end.found, end.sound, best[k])
             # What others agreed on, and was mended since, is compared again; what was in doubt stays so.
             agreed = [k for k, each in enumerate(elected) if each.others and not each.agreement.doubtful.size]
             changed = [k for k in agreed if best[k].status is Status.CONVERGED and _changed(best[k], elected[k]).size]
@@ -180,34 +194,36 @@ class Runs:
         """Where entries held out chose the noise, what all entries say of it counts too."""
         chosen = {k: each.noise for k, each in enumerate(elected) if each.noise is not None}
         learned = self._settled([(k, elected[k].best.found) for k in chosen], [False] * self.size, strong=True)
-        for (k, noise), (end, _, _) in zip(chosen.items(), learned, strict=True):
-            best, both = elected[k].best, reconciled(noise, float(end.model.noise_variance))
+        for (k, noise), end in zip(chosen.items(), learned, strict=True):
+            best, both = elected[k].best, reconciled(noise, float(end.found.model.noise_variance))
             found = replace(best.found, model=with_parameters(best.found.model, {"noise_variance": both.variance}))
             elected[k] = elected[k]._replace(best=best._replace(found=found), noise=both)
         return elected
 
-    def _settled(self, found: list[tuple[int, Solution]], keeps: list[bool], strong: bool) -> list[tuple[Solution, bool, np.ndarray]]:
+    def _settled(self, found: list[tuple[int, Solution]], keeps: list[bool], strong: bool) -> list[Made]:
         """Runs that go on from the estimates of others, with all entries, to the end."""
         jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
 
     def _unbiased(self, found: list[Solution], keeps: list[bool], learn: tuple[str, ...]) -> list[Solution]:
         """With parameters such as would have been learned if runs learned them right: see `search/bias.py`."""
-        if self.wishes.progress is not None:
-            self.wishes.progress("checking parameters", self.iterations, np.nan)
         names = [[name for name in learn if name in bias.CORRECTED and not (keep and name in OF_NOISE)] for keep in keeps]
-        courses = [bias.course(each, names[k], (*self._seed(k), _REDRAWN), self.dtype) for k, each in enumerate(found)]
+        masks = [None if self.observed.mask is None else self.observed.mask[k] for k in range(self.size)]
+        seeds = [(*self._seed(k), _REDRAWN) for k in range(self.size)]
+        courses = [bias.course(*each, self.dtype) for each in zip(found, names, masks, seeds, strict=True)]
 
-        def learned(asked: list[tuple[int, bias.Drawn]]) -> list[Model]:
-            """What runs learn from data that were drawn, each like those of an instance."""
-            places, drawn = zip(*asked, strict=True)
-            mask = None if self.observed.mask is None else self.observed.mask[list(places)]
-            observed, models = Observed(np.stack([each.Y for each in drawn]), None, mask), [each.model for each in drawn]
-            wishes = self.wishes._replace(strong=True, progress=None, watch=None)
+        def learned(asked: list[tuple[int, bias.Drawn]]) -> list[Model | None]:
+            """What runs learn from data that were drawn, each like those of an instance; None where a run went wrong."""
+            told = self.wishes.progress
+            checking = None if told is None else lambda *_: told("checking parameters", self.iterations, np.nan)
+            limit = min(self.wishes.max_iterations, bias.ITERATIONS)
+            wishes = self.wishes._replace(strong=True, max_iterations=limit, progress=checking, watch=None)
+            mask = None if self.observed.mask is None else self.observed.mask[[k for k, _ in asked]]
+            observed, models = Observed(np.stack([each.Y for _, each in asked]), None, mask), [each.model for _, each in asked]
             again = Runs(self.plan, observed, models, self.seeds, wishes, self.placement, None)
             again.holds, again.widest = self.holds, self.widest
             jobs = [Job(i, 0, each.start, each.model, keeps[k]) for i, (k, each) in enumerate(asked)]
-            return [end.model for end, _, _ in again.make(jobs, wishes)]
+            return [end.found.model if end.sound else None for end in again.make(jobs, wishes)]
 
         return together(courses, learned)
 
@@ -225,8 +241,8 @@ class Runs:
         spread = float(prior.variance)
         return Estimate(Moments((float(prior.mean) + spread**0.5 * mean).astype(self.dtype), (spread * variance).astype(self.dtype)))
 
-    def make(self, jobs: list[Job], wishes: Wishes) -> list[tuple[Solution, bool, np.ndarray]]:
-        """Each run as a solution, whether it looks sound by itself, and which of its atoms are spare. Jobs are all of a kind."""
+    def make(self, jobs: list[Job], wishes: Wishes) -> list[Made]:
+        """Make these runs, which are all of a kind."""
         return _separate(self._groups(jobs, wishes), len(jobs))
 
     def _groups(self, jobs: list[Job], wishes: Wishes) -> Iterator[Ended]:
@@ -268,7 +284,12 @@ class Runs:
         found = _solution(outcome, self.from_scratch)
         # With an F' nobody asks which atoms are spare.
         spare = spare_atoms(found.mean) if self.from_scratch else np.zeros((len(jobs), self.plan.N), bool)
-        return Ended(found, np.asarray(sound), spare, tuple(job.instance for job in jobs))
+        held = np.full((len(jobs), len(Held._fields)), np.nan)
+        for k, job in enumerate(jobs):
+            if self.chooses and job.fold is not None and job.searches:
+                held[k] = self._prediction(job.instance, found[k], job.fold)
+        instances, standing = zip(*((job.instance, job.standing) for job in jobs), strict=True)
+        return Ended(found, np.asarray(sound), spare, instances, np.array(standing), held)
 
     def _counting(self, wishes: Wishes) -> Wishes:
         """Those who are told or watch hear of the iterations of all runs, one after another."""
@@ -314,9 +335,10 @@ def _each(model: Model, size: int) -> list[Model]:
     return [jax.tree.unflatten(structure, [column[k] for column in columns]) for k in range(size)]
 
 
-def _separate(groups: Iterable[Ended], count: int) -> list[tuple[Solution, bool, np.ndarray]]:
+def _separate(groups: Iterable[Ended], count: int) -> list[Made]:
     """The first so many runs of some groups, one by one."""
-    return [(ended.found[k], bool(ended.sound[k]), ended.spare[k]) for ended in groups for k in range(len(ended.sound))][:count]
+    each = ((ended, k, Held.of(ended.held[k])) for ended in groups for k in range(len(ended.sound)))
+    return [Made(ended.found[k], bool(ended.sound[k]), ended.spare[k], held) for ended, k, held in each][:count]
 
 
 def _going_on(status: Status, reason: str, before: Status) -> tuple[Status, str]:
@@ -359,29 +381,3 @@ def _changed(found: Solution, elected: Elected) -> np.ndarray:
     """The atoms that are others than those of the best run when it was compared with others."""
     end = Member.of(found, True, elected.best.spare, None)
     return np.flatnonzero(~has(elected.best, end) & (best_match(end.atoms, elected.best.atoms)[1] ** 2 < 1 - _MOVED))
-
-
-def joined(parts: list[Solution]) -> Solution:
-    """Single instances as one batch, traces padded to the longest."""
-    longest = max(len(part.trace.level) for part in parts)
-
-    def padded(values: np.ndarray) -> np.ndarray:
-        return np.pad(values, (0, longest - len(values)), constant_values=np.nan)
-
-    def stack(values: list[Any]) -> np.ndarray:
-        array = np.empty(len(values), object) if isinstance(values[0], str) else None
-        if array is None:
-            return np.stack(values)
-        array[:] = values
-        return array
-
-    trace = Trace(*(np.stack([padded(part.trace[field]) for part in parts]) for field in range(len(Trace._fields))))
-    arrays: dict[str, Any] = {name: stack([getattr(part, name) for part in parts]) for name in _PER_INSTANCE}
-    pairs: dict[str, Any] = {
-        name: Pair(*(np.stack(values) for values in zip(*(getattr(part, name) for part in parts), strict=True)))
-        for name in ("mean", "variance")
-    }
-    if parts[0].reproducibility is not None:
-        arrays |= {name: np.stack([getattr(part, name) for part in parts]) for name in ("reproducibility", "runs")}
-    lists: dict[str, Any] = {name: [getattr(part, name) for part in parts] for name in ("model", "ranges")}
-    return replace(parts[0], **arrays, **pairs, trace=trace, **lists)

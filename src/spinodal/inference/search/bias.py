@@ -17,25 +17,27 @@ import numpy as np
 
 from ...model.channels import GaussianNoise
 from ...model.model import Model
-from ...model.priors import GaussBernoulli, Moments
+from ...model.priors import GaussBernoulli, Gaussian, Moments
 from ..solution import Solution, Status
 from ..solvers.base import Estimate
 from .learning import parameters, with_parameters
 
-# What is corrected, in as far as it is learned: positive numbers, one for all entries.
+# What is corrected, insofar as it is learned: positive numbers, one for all entries.
 CORRECTED = ("noise_variance", "density", "slab_variance")
-# Parameters of others say nothing.
+# Results of another status are wrong, and so are their parameters.
 _WORTH = (Status.CONVERGED, Status.UNCONFIRMED)
 # So many times data are drawn from what is thought to be right.
-TURNS = 2
+_TURNS = 2
 # Where the first set of data drawn says that nothing is wrong by more than this, that is believed.
 _RIGHT = 0.03
-# In each, as many sets of data are drawn as it takes to know factors to this relative error, by the number of nonzeros, but not more.
-_ERROR, _MOST = 0.01, 4
+# In each turn so many sets of data are drawn that their nonzeros tell factors to this relative error, but no more than these; a run on them
+# may take so many iterations.
+_ERROR, _MOST, ITERATIONS = 0.01, 4, 1500
 # More digits of a factor are not known, and would differ with the units of the data, by when an iteration stops.
 _DIGITS = 2
-# Beyond this factor either way a run does not err: it can't learn the parameter.
-_FURTHEST = 1.5
+# Beyond this factor either way a run does not err: it can't learn the parameter. (Noise stays within a factor of 1.5 of its start, where
+# entries were held out before.)
+_FURTHEST = 1.4
 # A density stays below this.
 _DENSEST = 0.999
 
@@ -55,13 +57,16 @@ class Drawn(NamedTuple):
     parameters: dict[str, float]
 
 
-def course(found: Solution, names: Sequence[str], seed: Sequence[int], dtype: Any) -> Generator[list[Drawn], list[Model], Solution]:
-    """The solution with these parameters corrected: yields data to be learned from, and is sent the models that runs on them end with."""
+def course(
+    found: Solution, names: Sequence[str], mask: np.ndarray | None, seed: Sequence[int], dtype: Any
+) -> Generator[list[Drawn], list[Model | None], Solution]:
+    """The solution with these parameters corrected: yields data to be learned from, of which entries are observed as the `mask` says, and
+    is sent the models that runs on them end with, None for one that went wrong."""
     better = found
     if not names or found.status not in _WORTH or not can_draw(found.model):
         return found
-    for turn in range(1 + TURNS):  # one set of data first, to see whether there is anything to correct
-        drawn = [drawn_again(better, (*seed, turn, k), dtype) for k in range(times(found) if turn else 1)]
+    for turn in range(1 + _TURNS):  # one set of data first, to see whether there is anything to correct
+        drawn = [drawn_again(better, mask, (*seed, turn, k), dtype) for k in range(times(found) if turn else 1)]
         by = factors(drawn, (yield drawn), names)
         if turn:
             better = corrected(found, by)
@@ -71,13 +76,14 @@ def course(found: Solution, names: Sequence[str], seed: Sequence[int], dtype: An
 
 
 def can_draw(model: Model) -> bool:
-    """Whether data are drawn from such a model: sparse signals in Gaussian noise of one variance. Here and not by JAX, whose random numbers
-    take longer to compile than a small solve."""
-    noise = model.channel
-    return isinstance(model.prior.X, GaussBernoulli) and isinstance(noise, GaussianNoise) and np.ndim(noise.variance) == 0
+    """Whether data are drawn from such a model: Gaussian atoms, sparse signals and Gaussian noise of one variance. Here and not by JAX,
+    whose random numbers take longer to compile than a small solve."""
+    (F, X), noise = model.prior, model.channel
+    one = isinstance(noise, GaussianNoise) and np.ndim(noise.variance) == 0
+    return one and isinstance(F, Gaussian) and isinstance(X, GaussBernoulli)
 
 
-def drawn_again(found: Solution, seed: Sequence[int], dtype: Any) -> Drawn:
+def drawn_again(found: Solution, mask: np.ndarray | None, seed: Sequence[int], dtype: Any) -> Drawn:
     """Data of the same shape drawn from what was found. A run on them starts from their atoms, known as well as those found, and signals
     of which nothing is known."""
     random, prior = np.random.default_rng(seed), found.model.prior.X
@@ -91,19 +97,27 @@ def drawn_again(found: Solution, seed: Sequence[int], dtype: Any) -> Drawn:
     noise = np.sqrt(found.model.channel.variance) * random.standard_normal((len(F), shape[1]))
     Y = F @ X / np.sqrt(shape[0]) + noise
     values = X[nonzero] if nonzero.any() else np.zeros(1)
-    realised = {"noise_variance": np.mean(noise**2), "density": np.mean(nonzero), "slab_variance": np.var(values)}
-    nothing = Moments(*(np.full(shape, float(value), dtype) for value in prior.moments()))
+    realised = {
+        "noise_variance": np.mean((noise if mask is None else noise[mask]) ** 2),
+        "density": np.mean(nonzero),
+        "slab_variance": np.var(values),
+    }
+    nothing = Moments(*(np.broadcast_to(np.asarray(value, dtype), shape) for value in prior.moments()))
     start = Estimate(Moments(F.astype(dtype), variance.astype(dtype)), nothing)
     return Drawn(Y.astype(dtype), found.model, start, {name: float(value) for name, value in realised.items()})
 
 
-def factors(drawn: Sequence[Drawn], ends: Sequence[Model], names: Sequence[str]) -> dict[str, float]:
-    """By which factors runs misjudge the parameters of data drawn for them; those that they can't learn are left out."""
-    learned = [parameters(end) for end in ends]
-    pairs = {name: [(values[name], each.parameters[name]) for values, each in zip(learned, drawn, strict=True)] for name in names}
+def factors(drawn: Sequence[Drawn], ends: Sequence[Model | None], names: Sequence[str]) -> dict[str, float]:
+    """By which factors runs misjudge the parameters of data drawn for them. Those that most runs can't learn are left out."""
+    learned = [(parameters(end), each.parameters) for each, end in zip(drawn, ends, strict=True) if end is not None]
+    by = {}
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = {name: float(np.exp(np.mean([np.log(value / true) for value, true in some]))) for name, some in pairs.items()}
-    return {name: round(factor, _DIGITS) for name, factor in mean.items() if 1 / _FURTHEST < factor < _FURTHEST}
+        for name in names:
+            errors = np.array([np.log(values[name]) - np.log(true[name]) for values, true in learned])
+            right = np.abs(errors) < np.log(_FURTHEST)
+            if 2 * np.sum(right) > len(drawn):
+                by[name] = round(float(np.exp(np.mean(errors[right]))), _DIGITS)
+    return by
 
 
 def are_right(by: dict[str, float], names: Sequence[str]) -> bool:
@@ -117,7 +131,9 @@ def corrected(found: Solution, by: dict[str, float]) -> Solution:
         return found
     values = parameters(found.model)
     new = {name: float(values[name]) / factor for name, factor in by.items()}
-    if "density" in new:
-        new["density"] = min(new["density"], max(_DENSEST, float(values["density"])))
     ranges = {name: (low / by.get(name, 1.0), high / by.get(name, 1.0)) for name, (low, high) in found.ranges.items()}
+    if "density" in new:
+        most = max(_DENSEST, float(values["density"]))
+        new["density"] = min(new["density"], most)
+        ranges |= {"density": tuple(min(end, most) for end in ranges["density"])} if "density" in ranges else {}
     return replace(found, model=with_parameters(found.model, new), ranges=ranges)

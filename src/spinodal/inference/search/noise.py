@@ -48,6 +48,11 @@ class Held(NamedTuple):
     power: float
     factor: float = 1.0
 
+    @classmethod
+    def of(cls, numbers: np.ndarray) -> Held | None:
+        """From its numbers in an array; None if they are NaN."""
+        return None if np.isnan(numbers[1]) else cls(*numbers.tolist())._replace(number=int(numbers[1]))
+
 
 class Chosen(NamedTuple):
     """A noise variance, the range that the data allow as far as is known, what the first runs learned, and by which factor the runs that
@@ -75,7 +80,7 @@ def predicted(F: Any, X: Any, variances: Any, noise_variance: float, Y: np.ndarr
 
 
 def joint(sets: Sequence[Held | None]) -> Held | None:
-    """How runs predict several sets of entries, each its own, as one; None if one of them can't tell."""
+    """How runs predict several sets of entries, each run its own set, as one; None if one of them can't tell."""
     told = [held for held in sets if held is not None]
     if not told or len(told) < len(sets):
         return None
@@ -95,9 +100,9 @@ def reconciled(chosen: Chosen, learned: float) -> Chosen:
     """Between the noise that held-out entries chose and what a run from there learns of all entries.
 
     With right atoms the first is uncertain, and too large rather than too small, for runs are too sure of what they know; the second has a
-    small error and is too small by about a twentieth, with codes that are too dense. A mean of their logarithms is nearer than either:
-    that is measured, not proven. Where they are far apart, what is learned from all entries took noise for signal, as it does with few
-    measurements, or with wrong atoms. With right ones held-out entries are predicted as well as runs say, and the choice stands alone.
+    small error and is too small by a twentieth to a tenth, with codes that are too dense. The mean of their logarithms is nearer than
+    either: that is measured, not proven. Where they are far apart, what is learned from all entries took noise for signal, as it does with
+    few measurements, or with wrong atoms. With right ones held-out entries are predicted as well as runs say, and the choice stands alone.
     Otherwise what the first runs learned counts against it.
     """
     if 1 / _BELIEVED < learned / chosen.variance < _BELIEVED:
@@ -109,7 +114,7 @@ def reconciled(chosen: Chosen, learned: float) -> Chosen:
 
 class Trial:
     """Which noise variances are to be tried next, and what came out of those before: first whole steps until the best lies between worse
-    ones, then its neighbourhood; a `fine` one looks at the neighbourhood alone."""
+    ones, then its neighbourhood; a `fine` one takes steps of that size from the start."""
 
     def __init__(self, first: Held, fine: bool = False) -> None:
         self.first = first
@@ -123,7 +128,7 @@ class Trial:
         """Noise variances to be tried next; none if that is all."""
         highest = np.log(_HIGHEST * self.first.power / self.first.noise_variance)
         if not self.tried:
-            wanted = [x for x in self.begin if x < highest] or [highest]
+            wanted = [x for x in self.begin if x < highest or x == 0]
         elif len(self.tried) < _MOST and (beyond := self._beyond()) is not None and beyond < highest:
             wanted = [beyond]
         else:

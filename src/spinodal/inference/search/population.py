@@ -59,8 +59,9 @@ Asking = Generator[list[Request], list[Member], Result]
 def course(runs: int, votes: bool, max_iterations: int, random: np.random.Generator, holds: bool = False) -> Asking[Elected]:
     """The runs of one instance: yields those to be made next, is sent what they found, and returns the best.
 
-    At most `runs` start by themselves, and as many as there are if nobody `votes`. No run is asked for whose iterations the budget might
-    not have. Where the first runs, which learn the noise from entries that somebody `holds`, find much of it, these entries choose it.
+    At most `runs` start by themselves, and as many as there are if nobody `votes`. No run that can be elected is asked for whose
+    iterations the budget might not have. Where the first runs, which learn the noise from entries that somebody `holds`, find much of it,
+    these entries choose it, by short runs beside the budget.
     """
     made = _Course(max_iterations, random)
     if not votes:
@@ -136,8 +137,10 @@ class _Course:
         assert before is not None
         trial = Trial(self.chooser._replace(noise_variance=before.variance), fine=True)
         folds = range(1, 1 + trial.folds)
-        self.noise = (yield from self._tried(trial, self.elected.best.atoms, folds))._replace(first=before.first)
-        self.elected = self.elected._replace(noise=self.noise)
+        now = yield from self._tried(trial, self.elected.best.atoms, folds)
+        if np.isfinite(max(trial.tried.values())):
+            self.noise = now._replace(first=before.first)
+            self.elected = self.elected._replace(noise=self.noise)
 
     def _tried(self, trial: Trial, atoms: np.ndarray, folds: range) -> Asking[Chosen]:
         limit = min(_SHORT, self.max_iterations)
