@@ -337,8 +337,9 @@ def _each(model: Model, size: int) -> list[Model]:
 
 def _separate(groups: Iterable[Ended], count: int) -> list[Made]:
     """The first so many runs of some groups, one by one."""
-    each = ((ended, k, Held.of(ended.held[k])) for ended in groups for k in range(len(ended.sound)))
-    return [Made(ended.found[k], bool(ended.sound[k]), ended.spare[k], held) for ended, k, held in each][:count]
+    each = [(ended, k) for ended in groups for k in range(len(ended.sound))][:count]
+    told = (None if np.isnan(ended.held[k]).any() else Held.of(ended.held[k]) for ended, k in each)
+    return [Made(ended.found[k], bool(ended.sound[k]), ended.spare[k], held) for (ended, k), held in zip(each, told, strict=True)]
 
 
 def _going_on(status: Status, reason: str, before: Status) -> tuple[Status, str]:

@@ -49,9 +49,9 @@ class Held(NamedTuple):
     factor: float = 1.0
 
     @classmethod
-    def of(cls, numbers: np.ndarray) -> Held | None:
-        """From its numbers in an array; None if they are NaN."""
-        return None if np.isnan(numbers[1]) else cls(*numbers.tolist())._replace(number=int(numbers[1]))
+    def of(cls, numbers: np.ndarray) -> Held:
+        """From its numbers in an array."""
+        return cls(*numbers.tolist())._replace(number=int(numbers[1]))
 
 
 class Chosen(NamedTuple):
@@ -86,7 +86,7 @@ def joint(sets: Sequence[Held | None]) -> Held | None:
         return None
     number = sum(held.number for held in told)
     means = np.average(np.array(told), axis=0, weights=[held.number for held in told])
-    return Held(*means.tolist())._replace(number=number)
+    return Held.of(means)._replace(number=number)
 
 
 def is_noisy(held: Held | None) -> bool:
