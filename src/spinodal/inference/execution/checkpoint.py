@@ -30,8 +30,8 @@ from ..solvers.base import Solver
 from .machine import OneDevice
 
 _LAYOUT = 5
-# The standing of a run, by which its X may still be wanted: one that only tries something has none; of those that can be elected the best
-# one's is, of those after the noise was chosen before all others; and that of a run which goes on from another is in any case.
+# The standing of a run says whether the file keeps its X: not that of one which only tries something; of those that can be elected, that
+# of the best, where runs made after the noise was chosen come before all others; and that of every run which goes on from another.
 TRIES, FIRST_CHOICE, ELECTABLE, ENDS = -1, 0, 1, 2
 # What is kept of a group of runs that has ended, beside its model and its trace.
 _ARRAYS = ("iterations", "residual", "free_entropy")

@@ -147,7 +147,7 @@ class Runs:
         random = [np.random.default_rng(self._seed(k)) for k in range(self.size)]
         made = [0] * self.size
 
-        def explore(asked: list[tuple[int, Request]]) -> list[Member]:
+        def explore(asked: list[tuple[int, Request]], electable: bool = True) -> list[Member]:
             answers: dict[int, Member] = {}
             kinds = [(request.told is None, request.limit, request.cooling) for _, request in asked]
             for kind in dict.fromkeys(kinds):  # those of a kind are made together
@@ -159,7 +159,8 @@ class Runs:
                     model, noise = request.model, request.noise_variance
                     if noise is not None:
                         model = with_parameters(model or self.models[k], {"noise_variance": noise})
-                    standing = FIRST_CHOICE if noise is None else ELECTABLE if request.fold is None else TRIES
+                    tries = not electable or (noise is not None and request.fold is not None)
+                    standing = TRIES if tries else FIRST_CHOICE if noise is None else ELECTABLE
                     jobs.append(Job(k, made[k], start, model, noise is not None, request.fold, standing))
                     made[k] += 1
                 wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
@@ -183,7 +184,9 @@ class Runs:
             changed = [k for k in agreed if best[k].status is Status.CONVERGED and _changed(best[k], elected[k]).size]
             ended = [Member.of(best[k], True, spare_atoms(best[k].mean), None) for k in changed]
             again = [confirmed(elected[k], end, self.wishes.max_iterations, random[k]) for k, end in zip(changed, ended, strict=True)]
-            for k, each in zip(changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked])), strict=True):
+            for k, each in zip(
+                changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked], electable=False)), strict=True
+            ):
                 elected[k] = each
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         if votes and learn:
