@@ -30,9 +30,9 @@ from ..solvers.base import Solver
 from .machine import OneDevice
 
 _LAYOUT = 5
-# The standing of a run says whether the file keeps its X: not that of one which only tries something; of those that can be elected, that
-# of the best, where runs made after the noise was chosen come before all others; and that of every run which goes on from another.
-TRIES, FIRST_CHOICE, ELECTABLE, ENDS = -1, 0, 1, 2
+# The standing of a run says whether the file keeps its X: never that of a trial; that of the best of those that can be elected, where those
+# made since the noise was chosen come before early ones; always that of a final run, which goes on from another.
+TRIAL, EARLY, ELECTABLE, FINAL = -1, 0, 1, 2
 # What is kept of a group of runs that has ended, beside its model and its trace.
 _ARRAYS = ("iterations", "residual", "free_entropy")
 _WORDS = ("status", "reason")
@@ -156,10 +156,12 @@ class Checkpoint:
         number, self._last = len(self._groups), None
         for k, instance in enumerate(group.instances):
             rank = int(group.standing[k]), bool(group.sound[k]), float(group.found.free_entropy[k])
-            if TRIES < rank[0] < ENDS and (instance not in self._best or rank > self._best[instance][0]):
+            if TRIAL < rank[0] < FINAL and (instance not in self._best or rank > self._best[instance][0]):
                 self._best[instance] = rank, number
         self._groups.append(group)
-        wanted = {number for _, number in self._best.values()} | {k for k, each in enumerate(self._groups) if np.any(each.standing == ENDS)}
+        wanted = {number for _, number in self._best.values()} | {
+            k for k, each in enumerate(self._groups) if np.any(each.standing == FINAL)
+        }
         for k, each in enumerate(self._groups):
             if k not in wanted:
                 self._groups[k] = each._replace(found=without_signals(each.found, np.zeros((len(each.sound), 0, 0))))

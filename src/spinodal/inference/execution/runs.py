@@ -23,7 +23,7 @@ from ..solvers.base import Estimate
 from ..suspicions import is_noise
 from ..task import Data
 from .batch import Plan, random_draws
-from .checkpoint import ELECTABLE, ENDS, FIRST_CHOICE, TRIES, Checkpoint, Ended
+from .checkpoint import EARLY, ELECTABLE, FINAL, TRIAL, Checkpoint, Ended
 from .group import Outcome, Wishes, solve_group, widths
 from .machine import OneDevice, bytes_needed, memory
 
@@ -53,7 +53,7 @@ class Job(NamedTuple):
     model: Model | None
     keeps_noise: bool = False
     fold: int | None = 0
-    standing: int = ENDS
+    standing: int = FINAL
 
     @property
     def searches(self) -> bool:
@@ -147,7 +147,7 @@ class Runs:
         random = [np.random.default_rng(self._seed(k)) for k in range(self.size)]
         made = [0] * self.size
 
-        def explore(asked: list[tuple[int, Request]], electable: bool = True) -> list[Member]:
+        def explore(asked: list[tuple[int, Request]]) -> list[Member]:
             answers: dict[int, Member] = {}
             kinds = [(request.told is None, request.limit, request.cooling) for _, request in asked]
             for kind in dict.fromkeys(kinds):  # those of a kind are made together
@@ -159,8 +159,7 @@ class Runs:
                     model, noise = request.model, request.noise_variance
                     if noise is not None:
                         model = with_parameters(model or self.models[k], {"noise_variance": noise})
-                    tries = not electable or (noise is not None and request.fold is not None)
-                    standing = TRIES if tries else FIRST_CHOICE if noise is None else ELECTABLE
+                    standing = TRIAL if not request.electable else EARLY if noise is None else ELECTABLE
                     jobs.append(Job(k, made[k], start, model, noise is not None, request.fold, standing))
                     made[k] += 1
                 wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
@@ -184,9 +183,7 @@ class Runs:
             changed = [k for k in agreed if best[k].status is Status.CONVERGED and _changed(best[k], elected[k]).size]
             ended = [Member.of(best[k], True, spare_atoms(best[k].mean), None) for k in changed]
             again = [confirmed(elected[k], end, self.wishes.max_iterations, random[k]) for k, end in zip(changed, ended, strict=True)]
-            for k, each in zip(
-                changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked], electable=False)), strict=True
-            ):
+            for k, each in zip(changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked])), strict=True):
                 elected[k] = each
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         if votes and learn:
@@ -224,7 +221,7 @@ class Runs:
             mask = None if self.observed.mask is None else self.observed.mask[[k for k, _ in asked]]
             observed, models = Observed(np.stack([each.Y for _, each in asked]), None, mask), [each.model for _, each in asked]
             again = Runs(self.plan, observed, models, self.seeds, wishes, self.placement, None)
-            again.holds, again.widest = self.holds, self.widest
+            again.holds, again.widest = self.holds, self.widest  # so that the programs are those that there are
             jobs = [Job(i, 0, each.start, each.model, keeps[k]) for i, (k, each) in enumerate(asked)]
             return [end.found.model if end.sound else None for end in again.make(jobs, wishes)]
 

@@ -37,8 +37,8 @@ _BUDGET = 60
 
 class Request(NamedTuple):
     """A run to be made: unit atoms to start from (None: from a start of its own), the model to start with (None: the given one), the most
-    iterations, how far the atoms are to be trusted, how it is cooled, the noise variance that it keeps (None: it learns it), and which set
-    of entries is held out, where that is done at all (None: none is)."""
+    iterations, how far the atoms are to be trusted, how it is cooled, the noise variance that it keeps (None: it learns it), which set of
+    entries is held out, where that is done at all (None: none is), and whether it may become the best."""
 
     told: np.ndarray | None
     model: Any
@@ -47,6 +47,7 @@ class Request(NamedTuple):
     cooling: Cooling = FIRST
     noise_variance: float | None = None
     fold: int | None = 0
+    electable: bool = True
 
 
 Asked = TypeVar("Asked")
@@ -97,9 +98,8 @@ class _Course:
 
     def request(self, told: np.ndarray | None, model: Any, limit: int, trust: Trust = VOTED, cooling: Cooling = FIRST) -> Request:
         """A run with the noise variance that was chosen, if one was."""
-        if self.noise is None:
-            return Request(told, model, limit, trust, cooling)
-        return Request(told, model, limit, trust, cooling, self.noise.variance, fold=None)
+        noise, fold = (None, 0) if self.noise is None else (self.noise.variance, None)
+        return Request(told, model, limit, trust, cooling, noise, fold, electable=self.settled is None)
 
     def vote(self, runs: int, holds: bool) -> Asking[None]:
         """Runs from starts of their own until they agree, and then those from what most of them have."""
@@ -145,7 +145,7 @@ class _Course:
     def _tried(self, trial: Trial, atoms: np.ndarray, folds: range) -> Asking[Chosen]:
         limit = min(_SHORT, self.max_iterations)
         while wanted := trial.next():
-            requests = [Request(atoms, None, limit, GIVEN, noise_variance=each, fold=fold) for each in wanted for fold in folds]
+            requests = [Request(atoms, None, limit, GIVEN, FIRST, each, fold, electable=False) for each in wanted for fold in folds]
             held = [member.held for member in (yield requests)]
             trial.add(wanted, [joint(held[k : k + len(folds)]) for k in range(0, len(held), len(folds))])
         return trial.chosen
