@@ -72,14 +72,14 @@ def test_going_on_is_exact_where_entries_held_out_choose_the_noise(tmp_path: Pat
     whole = sp.solve(Y, **options)
     path = tmp_path / "state.npz"
     interruptions = 0
-    for calls in (30, 100, 60, 160, 250, 100, 300):
+    for calls in (8, 25, 15, 40, 60, 25):
         try:
-            sp.solve(Y, checkpoint=path, every=10, progress=interrupt_after(calls), **options)
+            sp.solve(Y, checkpoint=path, every=50, progress=interrupt_after(calls), **options)
         except Interrupted:
             interruptions += 1
     assert interruptions >= 3
-    assert_same(sp.solve(Y, checkpoint=path, every=10, **options), whole)
-    assert_same(sp.solve(Y, checkpoint=path, every=10, **options), whole)  # from its end
+    assert_same(sp.solve(Y, checkpoint=path, every=50, **options), whole)
+    assert_same(sp.solve(Y, checkpoint=path, every=50, **options), whole)  # from its end
 
 
 def test_another_solve_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import spinodal as sp
 from spinodal.inference.search import population
 from spinodal.inference.search.population import Asking, Request, confirmed, course, together
-from spinodal.inference.search.vote import SAME, VOTED, Elected, Member, counted, elect, has, start_from, unit_atoms, verdict
+from spinodal.inference.search.vote import SAME, VOTED, Elected, Member, counted, elect, has, parts_of_one, start_from, unit_atoms, verdict
 from spinodal.inference.solution import Status
 
 M, N = 20, 6
@@ -229,6 +229,41 @@ def test_one_of_many_atoms_may_be_missed_by_most_runs_that_are_less_likely_for_i
     assert elect(runs, best).agreement.doubtful.tolist() == doubtful
 
 
+def test_two_parts_of_one_atom_are_nearer_than_random_atoms_are() -> None:
+    for seed, (rows, number) in enumerate([(20, 40), (64, 256), (100, 30), (3, 50), (1, 4), (10, 1)]):
+        atoms = unit_atoms(np.random.default_rng(seed).normal(size=(rows, number)))
+        assert not parts_of_one(atoms).any(), (rows, number)
+        assert not parts_of_one(np.abs(atoms)).any(), (rows, number)  # what all have in common makes no parts
+    atoms = unit_atoms(np.random.default_rng(0).normal(size=(64, 256)))
+    atoms[:, 7] = unit_atoms((0.75 * atoms[:, 3] + 0.66 * atoms[:, 7])[:, None])[:, 0]
+    assert np.flatnonzero(parts_of_one(atoms)).tolist() == [3, 7]
+
+
+def test_chance_makes_parts_of_one_no_more_often_than_stated() -> None:
+    """Of one in twenty sets of random atoms, at most: the bound is above the probability."""
+    rng = np.random.default_rng(1)
+    often = sum(parts_of_one(unit_atoms(rng.normal(size=(20, 40)))).any() for _ in range(2000))
+    assert often <= 100
+
+
+@pytest.mark.parametrize(("by_themselves", "doubtful"), [(3, [0, 1]), (4, [])])
+def test_parts_of_one_atom_are_confirmed_by_most_runs_told_nothing(by_themselves: int, doubtful: list[int]) -> None:
+    """Runs that are told of the other atoms split the same one again, and so may two from starts of their own; unsound ones without them
+    count against them."""
+    many = np.eye(100)
+    many[:, 1] = unit_atoms((0.8 * many[:, 0] + 0.6 * many[:, 1])[:, None])[:, 0]
+    best = Member(many, np.full(100, 0.05), np.zeros(100, bool), None, True, 0.0, Ended(1))
+    told = best._replace(told=many[:, 2:], free_entropy=-1e-6)
+    without = np.eye(100)
+    without[:, :2] = unit_atoms(np.random.default_rng(0).normal(size=(100, 2)))
+    others = [best._replace(free_entropy=-1e-6)] * by_themselves
+    others += [best._replace(atoms=without, sound=False, free_entropy=-1.0)] * (5 - by_themselves)
+    elected = elect([best, told, told, told, *others], best)
+    assert elected.agreement.doubtful.tolist() == doubtful
+    reason = verdict(Status.CONVERGED, "", elected, {})[1]
+    assert ("perhaps parts of one: 1, 2" in reason) == bool(doubtful)
+
+
 def test_one_atom_of_another_run_confirms_one_atom() -> None:
     """Two estimates of one atom, in place of another that is missing, were both found by every run that has the atom once."""
     atoms = true_atoms().copy()
@@ -238,7 +273,9 @@ def test_one_atom_of_another_run_confirms_one_atom() -> None:
     twice[:, 4] = np.linalg.qr(np.random.default_rng(0).normal(size=(M, M)))[0][:, N]  # the missing one is missing there too
     other = best._replace(atoms=twice, free_entropy=-1.0)
     assert has(other, best).tolist() == [k != 4 for k in ALL]
-    assert elect([best, other]).agreement.doubtful.tolist() == [4]
+    agreed = elect([best, other]).agreement
+    assert (agreed.times[3], agreed.times[4]) == (1, 0)
+    assert agreed.doubtful.tolist() == [3, 4]  # either may be a part of one
     assert has(best, best).all()
 
 

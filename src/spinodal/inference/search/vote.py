@@ -30,8 +30,13 @@ SHARE, _PASSED = 0.5, 2
 # Two runs can share an atom that both know badly, and be wrong: within large errors much agrees. An atom of which more than `_ROUGH` is not
 # known, and so many times the typical share, must have been found by so many runs from starts of their own, and by this share of them.
 _UNSURE, _TWICE, _MOST = 3.0, 2, 0.75
+# An atom that may be a part of another must have been found by so many runs from starts of their own, and by the share `_MOST` of them all:
+# two of them can split the same one.
+_THRICE = 3
 # Of many atoms this share at most may be ones that few runs find, if `_PASSED` did and all runs without them are less likely by `GAIN`.
 _FEW = 0.02
+# Two atoms are parts of one if they are nearer to each other than any two of as many random ones are but with this chance.
+_BY_CHANCE = 0.05
 # An atom is spare if it carries less than this share of the typical atom's power: the data have nothing for it to do.
 _SPARE = 0.05
 # A free entropy counts as higher than another if it is by this much, as a share of 1/N.
@@ -167,7 +172,8 @@ def spare_atoms(mean: Pair[np.ndarray]) -> np.ndarray:
 class Agreement(NamedTuple):
     """For each atom of the best run: how many other runs had to find it by themselves, and how many did. `tested` and `passed` count those
     among them that were told of most other atoms; `needed` is how many of those told nothing must have found it, and `share` which share
-    of either. `outdone` says that those who found it are all the likelier for it."""
+    of either. `outdone` says that those who found it are all the likelier for it, and `part` that it may be one of two parts of an atom:
+    runs that are told of the others split the same atom again, so that only those told nothing count."""
 
     chances: np.ndarray
     times: np.ndarray
@@ -176,6 +182,7 @@ class Agreement(NamedTuple):
     needed: np.ndarray
     share: np.ndarray
     outdone: np.ndarray
+    part: np.ndarray
 
     @property
     def reproducibility(self) -> np.ndarray:
@@ -191,7 +198,7 @@ class Agreement(NamedTuple):
         """
         alone, found_alone = self.chances - self.tested, self.times - self.passed
         found = (found_alone >= self.needed) & (found_alone >= self.share * alone)
-        again = (self.passed >= _PASSED) & (self.passed >= self.share * self.tested)
+        again = (self.passed >= _PASSED) & (self.passed >= self.share * self.tested) & ~self.part
         left = np.flatnonzero(~(found | again))
         return left[~self.outdone[left]] if left.size <= _FEW * len(self.times) else left
 
@@ -220,7 +227,7 @@ class Elected(NamedTuple):
 def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
     """The best of some runs, where nobody says which it is, and which of its atoms the others found without having been told of them."""
     best = highest(members) if best is None else best
-    N = best.atoms.shape[1]
+    N, part = best.atoms.shape[1], parts_of_one(best.atoms)
     chances, times, tested, passed = np.zeros((4, N), int)
     having, lacking = np.full((2, N), -np.inf)  # the highest free entropy of those who were not told of an atom, and have it or not
     repeated = False
@@ -228,7 +235,9 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
     for other in others:
         untold = np.ones(N, bool) if other.told is None else np.abs(best_match(best.atoms, other.told)[1]) < SAME
         again = has(other, best)
-        counts = untold & (again | other.sound)  # a run that went wrong as a whole says nothing against an atom
+        counts = untold & (
+            again | other.sound | part
+        )  # a run that went wrong as a whole says nothing against an atom, unless it splits one
         chances += counts
         times += untold & again
         having = np.where(untold & again, np.maximum(having, other.free_entropy), having)
@@ -240,9 +249,24 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
             tested += counts
             passed += untold & again
     unsure = best.variance > max(_ROUGH, _UNSURE * np.median(best.variance))
-    needed, share = np.where(unsure, _TWICE, 1), np.where(unsure, _MOST, SHARE)
-    outdone = ~unsure & (times >= _PASSED) & (having - GAIN / N > lacking)
-    return Elected(best, Agreement(chances, times, tested, passed, needed, share, outdone), others, repeated)
+    needed, share = np.where(part, _THRICE, np.where(unsure, _TWICE, 1)), np.where(unsure | part, _MOST, SHARE)
+    outdone = ~unsure & ~part & (times >= _PASSED) & (having - GAIN / N > lacking)
+    return Elected(best, Agreement(chances, times, tested, passed, needed, share, outdone, part), others, repeated)
+
+
+def parts_of_one(atoms: np.ndarray) -> np.ndarray:
+    """Which of these unit atoms are nearer to another than chance takes random directions, of as many dimensions as all of them show.
+
+    A run that lacks an atom often has another in two parts, and the free entropy holds it there. Two random directions in d dimensions have
+    a squared cosine above s with a probability of at most (1 - s)^((d - 1)/2), and 1/d on average. Atoms that have much in common, as
+    nonnegative ones do, show few dimensions.
+    """
+    N = atoms.shape[1]
+    squares = (atoms.T @ atoms) ** 2
+    np.fill_diagonal(squares, 0.0)
+    pairs = max(N * (N - 1) / 2, 1.0)
+    dimensions = pairs / max(np.sum(squares) / 2, pairs / len(atoms))
+    return np.max(squares, axis=1) > 1 - (_BY_CHANCE / pairs) ** (2 / max(dimensions - 1, np.finfo(float).tiny))
 
 
 def highest(members: Sequence[Member]) -> Member:
@@ -286,4 +310,6 @@ def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tup
     named = ", ".join(f"{i + 1} (by {agreed.times[i]} of {agreed.chances[i]} runs)" for i in doubtful[:_NAMED])
     more = ", ..." if doubtful.size > _NAMED else ""
     atoms = "1 atom was" if doubtful.size == 1 else f"{doubtful.size} atoms were"
-    return Status.UNCONFIRMED, f"{atoms} not found again often enough: {named}{more}"
+    parts = ", ".join(str(i + 1) for i in doubtful[agreed.part[doubtful]][:_NAMED])
+    close = f"; nearer to each other than random atoms are, and perhaps parts of one: {parts}" if parts else ""
+    return Status.UNCONFIRMED, f"{atoms} not found again often enough: {named}{more}{close}"
