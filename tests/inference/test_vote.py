@@ -231,19 +231,20 @@ def test_one_of_many_atoms_may_be_missed_by_most_runs_that_are_less_likely_for_i
 
 def test_two_parts_of_one_atom_are_nearer_than_random_atoms_are() -> None:
     for seed, (rows, number) in enumerate([(20, 40), (64, 256), (100, 30), (3, 50), (1, 4), (10, 1)]):
-        atoms = unit_atoms(np.random.default_rng(seed).normal(size=(rows, number)))
-        assert not parts_of_one(atoms).any(), (rows, number)
-        assert not parts_of_one(np.abs(atoms)).any(), (rows, number)  # what all have in common makes no parts
-    atoms = unit_atoms(np.random.default_rng(0).normal(size=(64, 256)))
+        atoms, badly = unit_atoms(np.random.default_rng(seed).normal(size=(rows, number))), np.full(number, 0.1)
+        assert not parts_of_one(atoms, badly).any(), (rows, number)
+        assert not parts_of_one(np.abs(atoms), badly).any(), (rows, number)  # what all have in common makes no parts
+    atoms, badly = unit_atoms(np.random.default_rng(0).normal(size=(64, 256))), np.full(256, 0.1)
     atoms[:, 7] = unit_atoms((0.75 * atoms[:, 3] + 0.66 * atoms[:, 7])[:, None])[:, 0]
-    assert np.flatnonzero(parts_of_one(atoms)).tolist() == [3, 7]
+    assert np.flatnonzero(parts_of_one(atoms, badly)).tolist() == [3, 7]
+    assert not parts_of_one(atoms, badly / 100).any()  # atoms that are known well are told from each other
 
 
 def test_chance_makes_parts_of_one_no_more_often_than_stated() -> None:
     """Of one in twenty sets of random atoms, at most: the bound is above the probability."""
     rng = np.random.default_rng(1)
-    often = sum(parts_of_one(unit_atoms(rng.normal(size=(20, 40)))).any() for _ in range(2000))
-    assert often <= 100
+    often = sum(parts_of_one(unit_atoms(rng.normal(size=(20, 40))), np.ones(40)).any() for _ in range(2000))
+    assert 0 < often <= 100
 
 
 @pytest.mark.parametrize(("by_themselves", "doubtful"), [(3, [0, 1]), (4, [])])

@@ -35,8 +35,9 @@ _UNSURE, _TWICE, _MOST = 3.0, 2, 0.75
 _THRICE = 3
 # Of many atoms this share at most may be ones that few runs find, if `_PASSED` did and all runs without them are less likely by `GAIN`.
 _FEW = 0.02
-# Two atoms are parts of one if they are nearer to each other than any two of as many random ones are but with this chance.
-_BY_CHANCE = 0.05
+# Two atoms may be parts of one if they are nearer to each other than any two of as many random ones are but with this chance, and if their
+# squared sine is below so many times the sum of their relative variances.
+_BY_CHANCE, _WITHIN = 0.05, 10.0
 # An atom is spare if it carries less than this share of the typical atom's power: the data have nothing for it to do.
 _SPARE = 0.05
 # A free entropy counts as higher than another if it is by this much, as a share of 1/N.
@@ -227,7 +228,7 @@ class Elected(NamedTuple):
 def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
     """The best of some runs, where nobody says which it is, and which of its atoms the others found without having been told of them."""
     best = highest(members) if best is None else best
-    N, part = best.atoms.shape[1], parts_of_one(best.atoms)
+    N, part = best.atoms.shape[1], parts_of_one(best.atoms, best.variance)
     chances, times, tested, passed = np.zeros((4, N), int)
     having, lacking = np.full((2, N), -np.inf)  # the highest free entropy of those who were not told of an atom, and have it or not
     repeated = False
@@ -254,8 +255,9 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
     return Elected(best, Agreement(chances, times, tested, passed, needed, share, outdone, part), others, repeated)
 
 
-def parts_of_one(atoms: np.ndarray) -> np.ndarray:
-    """Which of these unit atoms are nearer to another than chance takes random directions, of as many dimensions as all of them show.
+def parts_of_one(atoms: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Which of these unit atoms, with these relative variances, are nearer to another than chance takes random directions, of as many
+    dimensions as all of them show, and not known well enough to be told from it.
 
     A run that lacks an atom often has another in two parts, and the free entropy holds it there. Two random directions in d dimensions have
     a squared cosine above s with a probability of at most (1 - s)^((d - 1)/2), and 1/d on average. Atoms that have much in common, as
@@ -266,7 +268,8 @@ def parts_of_one(atoms: np.ndarray) -> np.ndarray:
     np.fill_diagonal(squares, 0.0)
     pairs = max(N * (N - 1) / 2, 1.0)
     dimensions = pairs / max(np.sum(squares) / 2, pairs / len(atoms))
-    return np.max(squares, axis=1) > 1 - (_BY_CHANCE / pairs) ** (2 / max(dimensions - 1, np.finfo(float).tiny))
+    near = squares > 1 - (_BY_CHANCE / pairs) ** (2 / max(dimensions - 1, np.finfo(float).tiny))
+    return np.any(near & (1 - squares < _WITHIN * (variance[:, None] + variance)), axis=1)
 
 
 def highest(members: Sequence[Member]) -> Member:
