@@ -236,9 +236,8 @@ def elect(members: Sequence[Member], best: Member | None = None) -> Elected:
     for other in others:
         untold = np.ones(N, bool) if other.told is None else np.abs(best_match(best.atoms, other.told)[1]) < SAME
         again = has(other, best)
-        counts = untold & (
-            again | other.sound | part
-        )  # a run that went wrong as a whole says nothing against an atom, unless it splits one
+        # A run that went wrong as a whole says nothing against an atom, unless that may be a part of another.
+        counts = untold & (again | other.sound | part)
         chances += counts
         times += untold & again
         having = np.where(untold & again, np.maximum(having, other.free_entropy), having)
