@@ -95,6 +95,20 @@ def test_the_numbers_do_not_depend_on_the_cores(tmp_path: Path) -> None:
     assert ledgers[0] == ledgers[1]
 
 
+@pytest.mark.claims
+def test_workers_share_the_cache_and_are_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where JAX is there already, which then has XLA write pages about compiled code that is loaded."""
+    from distributed import Client
+
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")  # as JAX sets it
+    told = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    monkeypatch.setattr(executors, "for_children", lambda: told)
+    with executors._local_cluster(1) as cluster, Client(cluster) as client:
+        theirs = client.submit(lambda names: {name: os.environ.get(name) for name in names}, [*told, "NPROC"]).result()
+    assert theirs == {**told, "NPROC": os.environ.get("NPROC", str(executors.cores()))}
+    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "1"
+
+
 def test_who_computes_if_nobody_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     little, much = (make_plan(parse_spec(TINY.replace("N = 8", f"N = {N}"))).batches for N in (8, 400))
     monkeypatch.setattr(executors, "cores", lambda: 4)
