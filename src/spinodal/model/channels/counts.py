@@ -14,8 +14,9 @@ from ...errors import InputError, check_nonnegative, check_positive
 from .base import Channel, Output
 from .outcomes import Outcomes
 
-# The posterior of z has one top, which Newton's rule finds in so many steps; around it z is averaged over at even steps.
-_STEPS, _NODES, _SPAN = 20, 41, 9.0
+# The posterior of z has one top, which Newton's rule finds in so many steps at most; around it z is averaged over at even steps. Where
+# exactly these begin does not matter, so the top is found once it moves by less than this share of the posterior's width.
+_STEPS, _NEAR, _NODES, _SPAN = 20, 0.01, 41, 9.0
 # The theory sums over the counts to expect for z up to so many standard deviations, with a tail of so many of their own; at most so many.
 _REACH, _TAIL, _MOST_COUNTS = 7.0, 8.0, 5_000
 
@@ -41,34 +42,46 @@ class Poisson(Channel):
         check_positive("rate", self.rate)
         check_nonnegative("background", self.background)
 
-    def _slopes(self, y: Any, z: Any) -> tuple[Any, Any]:
-        """The slope of log p(y | z) in z, and how fast it falls."""
-        signal = self.rate * jnp.exp(z)
+    def _slopes(self, y: Any, signal: Any) -> tuple[Any, Any]:
+        """The slope of log p(y | z) in z, and how fast it falls, where rate exp(z) is `signal`."""
         mean = self.background + signal
         return signal * (y / mean - 1), signal * (1 - y * self.background / mean**2)
 
-    def _nodes(self, y: Any, w: Any, V: Any) -> tuple[Any, Any, Any]:
-        """Values of z around the top of its posterior, log p(y | z) N(z; w, V) there along a new last axis, and what was taken off it."""
-        y, w, V = jnp.broadcast_arrays(*(jnp.asarray(value, jnp.result_type(y, w, V, float)) for value in (y, w, V)))
+    def _top(self, y: Any, w: Any, V: Any) -> Any:
+        """The most likely z, nearly."""
 
-        def newton(_: int, z: Any) -> Any:
-            slope, bend = self._slopes(y, z)
-            return z + jnp.clip((slope - (z - w) / V) / (jnp.maximum(bend, 0.0) + 1 / V), -1.0, 1.0)
+        def going(carry: tuple[Any, Any, Any]) -> Any:
+            steps, _, moved = carry
+            return (steps < _STEPS) & jnp.any(moved > _NEAR)
+
+        def newton(carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            steps, z, _ = carry
+            slope, bend = self._slopes(y, self.rate * jnp.exp(z))
+            precision = jnp.maximum(bend, 0.0) + 1 / V
+            step = jnp.clip((slope - (z - w) / V) / precision, -1.0, 1.0)
+            return steps + 1, z + step, jnp.abs(step) * jnp.sqrt(precision)
 
         # From above the exponential pulls back slowly, so start at the logarithm of the count where that is below the mean.
         start = jnp.minimum(w, jnp.log(jnp.maximum(y, 0.5) / self.rate))
         start = jnp.where(w > start, jnp.maximum(start, w - V * self.rate * jnp.exp(jnp.minimum(w, 50.0))), w)
-        top = jax.lax.stop_gradient(jax.lax.fori_loop(0, _STEPS, newton, start))
-        width = jax.lax.rsqrt(jnp.maximum(self._slopes(y, top)[1], 0.0) + 1 / V)
-        # All relative to the top: counts can be large, and their logarithms times them far larger than what matters.
+        return jax.lax.while_loop(going, newton, (0, start, jnp.full_like(start, jnp.inf)))[1]
+
+    def _nodes(self, y: Any, w: Any, V: Any) -> tuple[Any, Any, Any]:
+        """Values of rate exp(z) around the top of the posterior of z, log p(y | z) N(z; w, V) there along a new last axis, and what was
+        taken off it."""
+        y, w, V = jnp.broadcast_arrays(*(jnp.asarray(value, jnp.result_type(y, w, V, float)) for value in (y, w, V)))
+        known, *given = jax.lax.stop_gradient((self, y, w, V))
+        top = known._top(*given)
         signal = self.rate * jnp.exp(top)
+        width = jax.lax.rsqrt(jnp.maximum(self._slopes(y, signal)[1], 0.0) + 1 / V)
+        # All relative to the top: counts can be large, and their logarithms times them far larger than what matters.
         mean = self.background + signal
         off = width[..., None] * jnp.linspace(-_SPAN, _SPAN, _NODES)
         change = signal[..., None] * jnp.expm1(off)
         gained = y[..., None] * jnp.log1p(change / mean[..., None]) - change
         log_parts = gained - (2 * (top - w)[..., None] + off) * off / (2 * V[..., None])
         at_top = y * jnp.log(mean) - mean - (top - w) ** 2 / (2 * V) - jnp.log(2 * jnp.pi * V) / 2
-        return top[..., None] + off, log_parts, at_top + jnp.log(width * 2 * _SPAN / (_NODES - 1))
+        return signal[..., None] + change, log_parts, at_top + jnp.log(width * 2 * _SPAN / (_NODES - 1))
 
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         _, log_parts, taken_off = self._nodes(y, w, V)
@@ -76,9 +89,9 @@ class Poisson(Channel):
 
     def output(self, y: Any, w: Any, V: Any) -> Output:
         # Under the posterior of z: g is the mean slope of log p(y | z), and the precision its mean bend less the variance of the slope.
-        z, log_parts, _ = self._nodes(y, w, V)
+        signal, log_parts, _ = self._nodes(y, w, V)
         share = jax.nn.softmax(log_parts, axis=-1)
-        slope, bend = self._slopes(jnp.asarray(y)[..., None], z)
+        slope, bend = self._slopes(jnp.asarray(y)[..., None], signal)
         g = jnp.sum(share * slope, axis=-1)
         return Output(g, jnp.sum(share * (bend - (slope - g[..., None]) ** 2), axis=-1))
 
