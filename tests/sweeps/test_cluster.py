@@ -16,7 +16,7 @@ import pytest
 from test_sweeps import TINY, command, points
 
 from spinodal.sweeps import InProcess, parse_spec, run_sweep, standing
-from spinodal.sweeps.ledger import LEDGER, open_ledger
+from spinodal.sweeps.ledger import LEDGER
 
 pytestmark = pytest.mark.slow
 WORKERS = 4
@@ -45,14 +45,10 @@ def cluster() -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
             process.wait()
 
 
-def wait_for(directory: Path, batches: int, process: subprocess.Popen[str]) -> None:
+def wait_for(directory: Path, points: int, process: subprocess.Popen[str]) -> None:
     while process.poll() is None:
-        if (directory / LEDGER).exists():
-            ledger = open_ledger(directory, read_only=True)
-            finished = len(ledger.finished())
-            ledger.close()
-            if finished >= batches:
-                return
+        if (directory / LEDGER).exists() and standing(directory).finished >= points:
+            return
         time.sleep(0.02)
     raise AssertionError(f"the sweep ended too early: {process.stderr.read() if process.stderr else ''}")
 
@@ -64,9 +60,9 @@ def test_a_lost_worker_and_a_lost_scheduler(tmp_path: Path) -> None:
     run_sweep(parse_spec(TEXT), whole, InProcess(1))
     with cluster() as (address, processes):
         sweep = command("run", str(spec), "--out", str(out), "--scheduler", address)
-        wait_for(out, 20, sweep)
+        wait_for(out, 40, sweep)
         processes[-1].send_signal(signal.SIGKILL)
-        wait_for(out, 60, sweep)
+        wait_for(out, 120, sweep)
         processes[0].send_signal(signal.SIGKILL)
         message = sweep.communicate(timeout=120)[1]
         assert sweep.returncode == 2, message
@@ -75,7 +71,7 @@ def test_a_lost_worker_and_a_lost_scheduler(tmp_path: Path) -> None:
     assert 120 <= before.finished < before.total
     with cluster() as (address, processes):
         sweep = command("resume", str(out), "--scheduler", address)
-        wait_for(out, before.finished // 2 + 20, sweep)
+        wait_for(out, before.finished + 40, sweep)
         processes[-1].send_signal(signal.SIGKILL)
         assert sweep.wait(timeout=300) == 0
     assert points(out) == points(whole)  # nothing lost, nothing twice, the same bits

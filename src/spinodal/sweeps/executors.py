@@ -150,13 +150,6 @@ def _local_cluster(workers: int) -> Any:
         "distributed.nanny.pre-spawn-environ": {"NPROC": str(max(1, cores() // workers)), "OMP_NUM_THREADS": "1", **shared},
         "distributed.scheduler.allowed-failures": _TRIES - 1,
         "distributed.worker.profile.enabled": False,
-        # There is a batch for each worker and nothing to move between them. Where every process looks for that fifty times a second, the
-        # same sweep takes a twelfth longer.
-        "distributed.admin.tick.interval": "1s",
-        "distributed.admin.tick.limit": "30s",
-        "distributed.admin.system-monitor.interval": "5s",
-        "distributed.scheduler.work-stealing": False,
-        "distributed.scheduler.active-memory-manager.start": False,
     }
     # The scheduler listens for browsers even without a dashboard: on this machine only, at any free port.
     web = {"dashboard_address": "127.0.0.1:0"}
