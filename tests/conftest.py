@@ -89,9 +89,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    from spinodal.inference.execution import programs
-
-    programs._TINY = programs._SMALL  # most tests look at a result once: little effort is enough, whatever its size
     gc.freeze()
     gc.set_threshold(20_000, 10, 20)
     gc.enable()
