@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,5 +155,21 @@ def test_a_solve_is_cancelled(open_page: Open) -> None:
     page.click("#own-solve")
     expect(page.locator("#own-cancel")).to_be_enabled()
     page.get_by_role("region", name="Your own data").get_by_role("button", name="Cancel").press("Enter")
+    expect(page.locator("#own-progress")).to_have_text("Cancelled.")
+    expect(page.locator("#own-solve")).to_be_enabled()
+
+
+def test_a_solve_is_cancelled_before_the_server_has_answered(open_page: Open) -> None:
+    """The last work that the page knows by name is then another: the look at the file."""
+    page = open_page()
+    held: list[Any] = []
+    send(page, "long.csv", table(40, 400))
+    expect(page.locator("#own-solve")).to_be_enabled()
+    page.route("**/data/solve", lambda route: held.append(route))
+    with page.expect_request("**/data/solve"):
+        page.click("#own-solve")
+    page.click("#own-cancel")
+    with page.expect_response("**/data/solve"):
+        held[0].continue_()
     expect(page.locator("#own-progress")).to_have_text("Cancelled.")
     expect(page.locator("#own-solve")).to_be_enabled()

@@ -10,6 +10,7 @@
   let read = null; // what it found in it
   let readBy = null; // the work that found it
   let job = null; // under way, or the last one
+  let asked = null; // the promise of it: it can be cancelled before the server has said what it calls it
 
   const at = (id) => document.getElementById(id);
   const say = (id, text) => { at(id).textContent = text; };
@@ -54,7 +55,7 @@
     say("own-message", "");
     show("own-read", false);
     show("own-found", false);
-    read = job = null;
+    read = job = asked = null;
     if (chosen.size > limits.most) return refuse(new Error(limits.too_long));
     if (!limits.kinds.some((kind) => chosen.name.toLowerCase().endsWith(kind)))
       return refuse(new Error("The file must end in one of " + limits.kinds.join(", ") + ", but " + JSON.stringify(chosen.name.slice(-60)) + " was given."));
@@ -82,7 +83,8 @@
     say("own-message", "");
     say("own-progress", words);
     const { transpose, header, comma, na } = options();
-    return put(path, { file: file.file, options: path.endsWith("read") ? { transpose, header, comma, na } : options() }).then(follow).catch(refuse);
+    asked = put(path, { file: file.file, options: path.endsWith("read") ? { transpose, header, comma, na } : options() });
+    return asked.then(follow).catch(refuse);
   }
   function look() { return begin("/data/read", "Reading " + file.name + "…"); }
   function solve() {
@@ -206,7 +208,8 @@
     const kept = JSON.parse(window.sessionStorage.getItem(KEPT) || "null");
     if (!kept || !kept.file) return;
     file = kept.file;
-    put("/job", { id: kept.id }).then(function (seen) {
+    asked = put("/job", { id: kept.id });
+    asked.then(function (seen) {
       if (seen.id === kept.readBy || !kept.readBy) return follow(seen);
       return put("/job", { id: kept.readBy }).then(function (first) {
         readBy = first.id;
@@ -218,7 +221,7 @@
 
   document.addEventListener("click", function (event) {
     if (event.target.id === "own-solve") solve();
-    if (event.target.id === "own-cancel" && job) put("/job/cancel", { id: job.id }).then(follow).catch(refuse);
+    if (event.target.id === "own-cancel" && asked) asked.then((begun) => put("/job/cancel", { id: begun.id })).then(follow).catch(refuse);
     if (event.target.id === "own-place") {
       go(Object.assign({ x: "gauss-bernoulli", f: "gaussian", channel: "gaussian" }, job.result.place));
       at("figures").focus();
