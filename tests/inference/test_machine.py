@@ -35,6 +35,23 @@ def test_the_user_s_default_device_is_the_one_that_is_asked() -> None:
         assert machine.platform() == "cpu"
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_results_come_through_pinned_memory_as_they_are(full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a GPU sends them; also where all of that memory is taken."""
+    if full:
+
+        def taken(*_: object) -> None:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+
+        monkeypatch.setattr(jax, "device_put", taken)
+    tree = {"large": jax.random.normal(jax.random.key(0), (600, 700)), "small": jax.numpy.arange(3), "number": 2.0}
+    expected, found = jax.device_get(tree), machine._through_pinned_memory(tree)
+    assert found["number"] == 2.0
+    for name in ("large", "small"):
+        assert isinstance(found[name], np.ndarray)
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
 # The sweeps' executors and `reproduce` choose between processes and devices, and ask by themselves.
 ROOMS = ("model", "theory", "inference", "evaluation", "estimators", "io", "figures", "report", "explorer")
 
