@@ -1,5 +1,7 @@
 """Sweeps: many solves batched against the same solves one by one, and what the ledger costs.
 
+One by one, solves have the programs that `solve` compiles for few of them or, apart, those of a sweep, which take longer to compile.
+
 python -m benchmarks sweeps [--points 2000] [--one-by-one 480] [--size 100] [--batch 16]
 """
 
@@ -8,7 +10,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import numpy as np
 from spinodal.cache import enable_cache
 from spinodal.inference.execution.machine import platform
 from spinodal.sweeps import parse_spec, suited
-from spinodal.sweeps.compute import compute
+from spinodal.sweeps.compute import compute, draw_and_solve
 from spinodal.sweeps.ledger import create
 from spinodal.sweeps.plan import Batch, make_plan
 from spinodal.sweeps.run import run_sweep
@@ -49,12 +51,12 @@ class Watched:
             yield done
 
 
-def one_by_one(alone: Sequence[Batch]) -> float:
-    """Seconds for batches of one point, each drawn, solved and scored like the sweep's, but by itself."""
-    compute(alone[0])  # compiled
+def one_by_one(solve: Callable[[Batch], Any], alone: Sequence[Batch]) -> float:
+    """Seconds for batches of one point, each drawn, solved and scored by itself."""
+    solve(alone[0])  # compiled
     started = time.perf_counter()
     for one in alone:
-        compute(one)
+        solve(one)
     return time.perf_counter() - started
 
 
@@ -95,17 +97,19 @@ def main(words: list[str] | None = None) -> None:
         measured = plan.batches[len(plan.batches) // 8 :]
         some = measured[:: max(1, len(plan.points) // options.one_by_one)]
         singles = [batch._replace(points=(point,), width=1) for batch in some for point in batch.points]
-        alone = one_by_one(singles[::2])
+        ways = (draw_and_solve, compute)
+        before = [one_by_one(solve, singles[::2]) for solve in ways]
         (directory / "sweep").mkdir()
         started = time.perf_counter()
         now = run_sweep(spec, directory / "sweep", executor)
         together = time.perf_counter() - started
-        alone += one_by_one(singles[1::2])
+        after = [one_by_one(solve, singles[1::2]) for solve in ways]
         # What these batches took of the sweep's time: a few solves take ten times as long as others.
         share = sum(executor.seconds[batch.number] for batch in some) / sum(executor.seconds[batch.number] for batch in measured)
-        alone *= len(plan.batches) / len(measured) / share
+        alone, same = (np.array(before) + after) * len(plan.batches) / len(measured) / share
         (directory / "ledger").mkdir()
         ledger = ledger_seconds(plan.batches[0], again, directory / "ledger")
     each = 1e3 / now.total
     print(f"one by one {each * alone:.1f} ms a solve; sweep {each * together:.1f}, {executor.name}: ratio {alone / together:.2f}")
+    print(f"one by one with the sweep's programs {each * same:.1f} ms: ratio {same / together:.2f}")
     print(f"ledger {1e3 * ledger:.1f} ms a batch: {100 * ledger * len(plan.batches) / together:.2f}% of the sweep; statuses {now.statuses}")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from jax import monitoring
 
+import spinodal as sp
 from spinodal.inference.execution.machine import OneDevice, computing
-from spinodal.inference.execution.programs import compiled
+from spinodal.inference.execution.programs import compiled, often
 
 LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 
@@ -19,6 +20,7 @@ LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 class Plan(NamedTuple):
     power: int
     dtype: str = "float64"
+    N: int = 1
 
 
 def raised(plan: Plan, values: Any, offset: Any) -> Any:
@@ -71,3 +73,23 @@ def test_a_version_of_XLA_without_our_options_compiles_as_ever() -> None:
     function.little = jax.jit(raised, static_argnums=0, compiler_options={"xla_of_another_age": True})
     with computing("float64", OneDevice()):
         np.testing.assert_array_equal(function(Plan(2), np.arange(3.0), 0.0), [0.0, 1.0, 4.0])
+
+
+def iterated(plan: Plan, observed: Any, values: Any) -> Any:
+    return values**plan.power + observed.Y.sum()
+
+
+def test_iterations_of_many_solves_are_worth_full_effort_and_compute_the_same() -> None:
+    function, observed = compiled(donate=2)(iterated), sp.Observed(np.ones((2, 3)), None, None)
+    arguments = Plan(2, N=4), observed, np.arange(7.0)
+    with computing("float64", OneDevice()):
+        alone = function._chosen(arguments)
+        with often():
+            assert function._chosen(arguments) is function.full is not alone
+            many = function(*arguments)
+        assert function._chosen(arguments) is alone
+        np.testing.assert_allclose(many, function(*arguments), rtol=1e-14)
+    with pytest.raises(RuntimeError, match="stop"), often():
+        raise RuntimeError("stop")
+    with computing("float64", OneDevice()):
+        assert function._chosen(arguments) is alone

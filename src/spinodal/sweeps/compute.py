@@ -11,6 +11,7 @@ import numpy as np
 
 from ..evaluation.record import draw_solve_score
 from ..inference.execution.machine import device
+from ..inference.execution.programs import often
 from .plan import Batch, problem_of
 from .spec import around_solver, make_solver
 
@@ -62,7 +63,8 @@ def compute(batch: Batch) -> Done:
     """Solve the points of a batch together. What goes wrong becomes rows with the status "failed"."""
     started = time.perf_counter()
     try:
-        rows = _rows(batch)
+        with often():
+            rows = draw_and_solve(batch)
     except Exception as error:
         rows = failed(batch, f"{type(error).__name__}: {error}")
     return Done(batch.number, rows, time.perf_counter() - started, machine())
@@ -73,7 +75,8 @@ def failed(batch: Batch, reason: str) -> tuple[Row, ...]:
     return tuple(Row(point.id, FAILED, " ".join(reason.split())[:_LONGEST_MESSAGE], (None,) * len(RESULTS)) for point in batch.points)
 
 
-def _rows(batch: Batch) -> tuple[Row, ...]:
+def draw_and_solve(batch: Batch) -> tuple[Row, ...]:
+    """The points of a batch drawn, solved and scored."""
     padded = batch.points + (batch.points[-1],) * (batch.width - len(batch.points))
     problems = [problem_of(point.numbers, batch.prior, batch.channel) for point in padded]
     seeds = [point.seed for point in padded]

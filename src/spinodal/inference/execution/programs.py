@@ -8,8 +8,10 @@ ahead of time. The plain twin is jax.jit.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, partial, update_wrapper
 from inspect import signature
 from typing import Any
@@ -21,7 +23,8 @@ from .machine import OneDevice, computing, platform
 
 # Programs that run once or a few times compile in a sixth of the time at little effort (inspection of 40 atoms and 500 signals: 2.4 s of
 # CPU time at full effort, 1.2 s at less and 0.4 s at little), but are slow: 16 ms against 2. At 100 atoms and 1000 signals it is 44 ms
-# against 10, and a search with its repairs looks often enough for less effort to pay. Iterations at less effort are a tenth slower.
+# against 10, and a search with its repairs looks often enough for less effort to pay. Iterations at less effort are 20 to 40% longer. Full
+# effort takes .35 s more, so it pays after some 4000 iterations: few small solves have so many, but a sweep does.
 _LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 _LESS_EFFORT = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
 # Sums in one go, rather than as a tree of sums that has programs of its own: a fifth less to compile. Single precision needs the tree.
@@ -29,6 +32,17 @@ _IN_ONE_GO = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 # Programs on arrays of more entries are worth less effort, rather than little, and the full one; and iterations of more multiplications in
 # a product.
 _TINY, _SMALL, _SHORT = 3 * 10**4, 10**6, 3 * 10**6
+_often = ContextVar("often", default=False)
+
+
+@contextmanager
+def often() -> Iterator[None]:
+    """What is solved here is one of many solves of its shape, so that iterations are worth full effort, however small."""
+    before = _often.set(True)
+    try:
+        yield
+    finally:
+        _often.reset(before)
 
 
 class Compiled:
@@ -70,7 +84,7 @@ class Compiled:
         less, little = (self.single, self.single) if any(leaf.dtype == np.float32 for leaf in leaves) else (self.less, self.little)
         if self.iterates:
             plan, observed = arguments[:2]
-            return less if observed.Y.size * plan.N < _SHORT else self.full
+            return less if observed.Y.size * plan.N < _SHORT and not _often.get() else self.full
         largest = max((leaf.size for leaf in leaves), default=0)
         return little if largest < _TINY else less if largest < _SMALL else self.full
 
