@@ -106,9 +106,10 @@ def make_ready(
     run, number = begin_batch.shape(plan, observed, model, draws, start, cooling), np.zeros(len(observed.Y), int)
     run_batch.ahead(plan, observed, model, run, number, number, Tolerance.of(0.0))
     if inspects:
+        looked = inspect_batch.shape(plan, observed, model, run)  # traced once, before a thread would do the same beside it
         inspect_batch.ahead(plan, observed, model, run)
     if repairs:
-        found, marked = inspect_batch.shape(plan, observed, model, run).found, np.zeros(len(number), bool)
+        found, marked = looked.found, np.zeros(len(number), bool)
         # As `with_directions` returns them.
         found = found._replace(correlations=None, missing=number, directions=found.correlations)
         repair_batch.ahead(plan, observed, model, run, found, marked, marked, Cooling(np.zeros(len(number)), number))
