@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..effort import LITTLE
 from ..errors import check_count, check_room, check_seed
 from ..pair import Pair
 from ..short import in_short
@@ -18,7 +19,6 @@ from .model import Problem, stacked
 # A draw runs once. With little effort one of this many entries, at most, compiles in a quarter of the time (1.4 s at full effort, 0.3 s),
 # and runs 40 ms longer at 300,000; numbers differ in the last digit.
 _SMALL = 10**6
-_LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 
 
 class Observed(NamedTuple):
@@ -109,7 +109,7 @@ def _draw_batch(problem: Problem, sizes: tuple[int, int, int], masked: bool, cou
 
 
 _draw_large = jax.jit(_draw_batch, static_argnums=(1, 2, 3))
-_draw_small = jax.jit(_draw_batch, static_argnums=(1, 2, 3), compiler_options=_LITTLE_EFFORT)
+_draw_small = jax.jit(_draw_batch, static_argnums=(1, 2, 3), compiler_options=LITTLE)
 
 
 @partial(jax.jit, static_argnums=(1, 2))

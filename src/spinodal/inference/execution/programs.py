@@ -19,14 +19,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...effort import LESS, LITTLE
 from .machine import OneDevice, computing, platform
 
 # Programs that run once or a few times compile in a sixth of the time at little effort (inspection of 40 atoms and 500 signals: 2.4 s of
 # CPU time at full effort, 1.2 s at less and 0.4 s at little), but are slow: 16 ms against 2. At 100 atoms and 1000 signals it is 44 ms
 # against 10, and a search with its repairs looks often enough for less effort to pay. Iterations at less effort are 20 to 40% longer. Full
 # effort takes .35 s more, so it pays after some 4000 iterations: few small solves have so many, but a sweep does.
-_LITTLE_EFFORT = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-_LESS_EFFORT = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
 # Sums in one go, rather than as a tree of sums that has programs of its own: a fifth less to compile. Single precision needs the tree.
 _IN_ONE_GO = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 # Programs on arrays of more entries are worth less effort, rather than little, and the full one; and iterations of more multiplications in
@@ -54,8 +53,8 @@ class Compiled:
         self.iterates = donate is not None
         static = 0 if next(iter(signature(function).parameters)) == "plan" else ()
         as_ever = partial(jax.jit, function, static_argnums=static, donate_argnums=() if donate is None else donate)
-        self.full, self.single = as_ever(), as_ever(compiler_options=_LESS_EFFORT)
-        self.less, self.little = (as_ever(compiler_options=effort | _IN_ONE_GO) for effort in (_LESS_EFFORT, _LITTLE_EFFORT))
+        self.full, self.single = as_ever(), as_ever(compiler_options=LESS)
+        self.less, self.little = (as_ever(compiler_options=effort | _IN_ONE_GO) for effort in (LESS, LITTLE))
         self.lower = self.full.lower
         self._coming: dict[Any, Future[None]] = {}
         self._asked: set[Any] = set()
