@@ -292,7 +292,7 @@ def test_the_verdict_says_which_atoms_and_trusts_only_what_runs_confirmed() -> N
     for bad in (Status.DEGENERATE, Status.MAX_ITERATIONS, Status.DIVERGED):  # no vote makes up for these
         assert verdict(bad, "why", agreed, {}) == (bad, "why")
     apart = verdict(Status.CONVERGED, "", agreed, {"noise_variance": (0.1, 0.3), "density": (0.1, 0.11), "slab_mean": (-0.1, 0.2)})
-    assert apart == (Status.UNCONFIRMED, "the data do not determine noise_variance (0.1 to 0.3): runs that look sound disagree")
+    assert apart == (Status.UNCONFIRMED, "the data do not determine the noise variance (0.1 to 0.3): runs that look sound disagree")
     alone = verdict(Status.CONVERGED, "", elect([run(0)]), {})
     assert alone[0] is Status.UNCONFIRMED
     assert "the only one" in alone[1]

@@ -14,6 +14,7 @@ import typer
 
 from .. import inference
 from ..errors import InputError, check_choice, check_count, check_path, shown
+from ..inference.search.learning import IN_WORDS
 from ..inference.solution import Solution
 from ..inference.starts import ROWS
 from ..io import Measurements, read_measurements
@@ -235,7 +236,7 @@ def _show(result: dict[str, Any], used: dict[str, tuple[float, str]], target: Pa
     if result["observed"] < 1:
         rows.insert(0, ["observed entries", f"{100 * result['observed']:.4g}%"])
     # An infinite eta says that nothing is known of F, which is no number to report.
-    rows += [[f"{words.NAMES.get(name, name)}, {how}", shown(value)] for name, (value, how) in used.items() if np.isfinite(value)]
+    rows += [[f"{IN_WORDS.get(name, name)}, {how}", shown(value)] for name, (value, how) in used.items() if np.isfinite(value)]
     rows += _errors(result) if "mse_F" in result else []
     output.table(f"{result['method']}, {result['n_atoms']} atoms", ["", "value"], rows)
     if "candidates" in result:

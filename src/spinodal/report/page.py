@@ -18,6 +18,7 @@ from ..figures import report as draw
 from ..figures import theory as figures
 from ..figures.palette import GREY, PHASE_COLOURS, phase_key
 from ..figures.sensors import NINETY
+from ..inference.search.learning import IN_WORDS
 from ..inference.solution import Solution
 from ..io.write import named_file, whole_file
 from ..model.model import Problem
@@ -41,7 +42,7 @@ _ADAPTED = {
     **{colour: f"var(--{phase_key(phase)})" for phase, colour in PHASE_COLOURS.items()},
 }
 # Names of the parameters with the paper's letters.
-_NAMES = words.NAMES | {"density": "density of X, ρ", "noise_variance": "noise variance, Δ", "eta": "error of F′, η"}
+_NAMES = IN_WORDS | {"density": "density of X, ρ", "noise_variance": "noise variance, Δ", "eta": "error of F′, η"}
 # Signals named as explained worst, and codes listed with their intervals.
 _WORST, _INTERVALS = 3, 8
 _LIGHT = """color-scheme: light; --paper: #fff; --ink: #1b1f24; --soft: #5f6368; --line: #ddd; --impossible: #e8e8e8; --hard: #fbe3c8;

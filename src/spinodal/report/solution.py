@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..inference.search.learning import IN_WORDS
 from ..inference.search.learning import parameters as learnable
 from ..inference.solution import Solution, Status
 from .phases import ADVICE, recovered_in_words
@@ -35,18 +36,6 @@ NEXT_STEP = {
     Status.DEGENERATE: "Try fewer atoms, more signals or more runs (runs).",
     Status.MISFIT: "Say how the data were measured (channel, --channel), as the reason suggests.",
     Status.UNCONFIRMED: "Use only atoms of high reproducibility. More signals, fewer atoms or more runs (runs) may settle the others.",
-}
-NAMES = {
-    "density": "density of X",
-    "slab_mean": "mean of X's nonzeros",
-    "slab_variance": "variance of X's nonzeros",
-    "noise_variance": "noise variance",
-    "row_variances": "noise variance of the typical row",
-    "eta": "error of F', eta",
-    "gain_spread": "spread of the gains",
-    "offset_variance": "variance of the offsets",
-    "faulty": "share of faulty sensors",
-    "fault_variance": "variance of what faulty sensors report",
 }
 # Parameters of sensors, which are told whether they were learned or not.
 OF_SENSORS = ("gain_spread", "offset_variance", "faulty")
@@ -238,7 +227,7 @@ def sentence(text: str) -> str:
 def facts(solution: Solution) -> list[tuple[str, str]]:
     """What is known of the run without asking the theory."""
     # An infinite eta says that nothing is known of F, which is no number to report.
-    used = [f"{NAMES.get(name, name)} {value:.4g} ({how})" for name, (value, how) in parameters(solution).items() if np.isfinite(value)]
+    used = [f"{IN_WORDS.get(name, name)} {value:.4g} ({how})" for name, (value, how) in parameters(solution).items() if np.isfinite(value)]
     seconds = "" if solution.seconds is None else f" in {float(solution.seconds):.3g} s"
     verdict = fit_in_words(solution)
     return [

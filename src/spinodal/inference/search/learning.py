@@ -27,8 +27,22 @@ from ..task import Task
 from .annealing import too_hot_to_learn
 from .diagnostics import residuals
 
-# Names of what can be learned whatever the channel, and of the parameters of the prior of X that they are.
+# Names of what can be learned whatever the channel.
 LEARNABLE = ("noise_variance", "density", "slab_mean", "slab_variance", "eta")
+# What they, and parameters of channels, are called where users read of them.
+IN_WORDS = {
+    "density": "density of X",
+    "slab_mean": "mean of X's nonzeros",
+    "slab_variance": "variance of X's nonzeros",
+    "noise_variance": "noise variance",
+    "row_variances": "noise variance of the typical row",
+    "eta": "error of F', eta",
+    "gain_spread": "spread of the gains",
+    "offset_variance": "variance of the offsets",
+    "faulty": "share of faulty sensors",
+    "fault_variance": "variance of what faulty sensors report",
+}
+# The parameters of the prior of X that some of them are.
 _OF_SLAB = {"density": "rho", "slab_mean": "mean", "slab_variance": "variance"}
 # A step changes these by at most these factors, and those of a channel by at most this one.
 _FASTEST = {"noise_variance": 2.0, "row_variances": 2.0, "density": 1.2, "slab_variance": 1.2, "eta": 1.2}

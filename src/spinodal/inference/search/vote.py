@@ -14,6 +14,7 @@ import numpy as np
 
 from ...pair import Pair
 from ..solution import Status
+from .learning import IN_WORDS
 from .noise import Chosen, Held
 
 # Two runs have the same atom if the cosine of theirs is above this: half of its power is the same.
@@ -294,7 +295,7 @@ def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tup
         return Status.UNCONFIRMED, "the run settled and no atom looks wrong, but it was the only one: nothing confirms it"
     agreed = elected.agreement
     doubtful = agreed.doubtful
-    apart = [f"{name} ({low:.3g} to {high:.3g})" for name, (low, high) in ranges.items() if 0 < _APART * low < high]
+    apart = [f"the {IN_WORDS.get(name, name)} ({low:.3g} to {high:.3g})" for name, (low, high) in ranges.items() if 0 < _APART * low < high]
     if apart:
         return Status.UNCONFIRMED, f"the data do not determine {' and '.join(apart)}: runs that look sound disagree"
     unknown = float(np.mean(elected.best.variance[~elected.best.spare])) if not elected.best.spare.all() else 0.0
