@@ -118,7 +118,7 @@ def test_data_that_the_channel_can_not_have_put_out_are_refused(channel: sp.Chan
 
 
 @pytest.mark.parametrize(
-    "given", [{"channel": "clipped"}, {"channel": sp.Clipped(), "noise_variance": 0.1}, {"channel": sp.Clipped(), "model": sp.Model()}]
+    "given", [{"channel": 3.0}, {"channel": sp.Clipped(), "noise_variance": 0.1}, {"channel": sp.Clipped(), "model": sp.Model()}]
 )
 def test_a_channel_that_is_said_twice_or_is_none_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"channel|noise_variance"):

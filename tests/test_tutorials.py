@@ -119,7 +119,7 @@ def test_a_detector_that_clips() -> None:
 def test_counts() -> None:
     text = printed(tutorials.run_and_keep("counts"))
     assert "misfit" in text
-    assert "channel=Poisson(" in text
+    assert 'channel="poisson"' in text
     assert number_after("learned rate", text) == pytest.approx(5, rel=0.05)
     gaussian, roots, poisson = (float(each) for each in re.findall(r"of the signals ([\d.e-]+)", text))
     assert poisson < roots < gaussian

@@ -135,6 +135,12 @@ def test_output_is_the_derivative_of_log_partition(channel: sp.Channel, V: float
     np.testing.assert_allclose(precision * V, -bend * V, rtol=1e-5, atol=1e-6)
 
 
+def test_first_guesses_are_of_what_can_be_learned(channel: sp.Channel) -> None:
+    guessed = channel.first_guess(draw(channel, 0.15, seed=2)[0])
+    assert set(guessed) <= set(channel.learns)
+    assert all(getattr(channel.replace(**guessed), name) == value > 0 for name, value in guessed.items())
+
+
 @pytest.mark.parametrize("V", [0.01, 0.15])
 def test_information_is_told_in_two_ways(channel: sp.Channel, V: float) -> None:
     """The Nishimori identity: E[g^2] = E[precision], and g is 0 on average."""

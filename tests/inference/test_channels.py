@@ -12,6 +12,7 @@ import pytest
 from jax.scipy.special import log_ndtr
 
 import spinodal as sp
+from spinodal.inference.starts import automatic
 
 N = 20
 
@@ -91,3 +92,44 @@ def test_the_parameters_of_a_channel_without_a_variance_are_not_learned() -> Non
     solution = sp.solve(instance.observed, problem, learn=("noise_variance", "density"))
     assert solution.learned == ("density",)
     assert solution.model.channel == LaplaceNoise(0.07)
+
+
+def counted(rate: float, seed: int, n: int = 30) -> tuple[sp.Problem, sp.Instance]:
+    """Counts whose rates vary by a factor of two."""
+    problem = sp.Problem.sparse(alpha=1.5, pi=15.0, rho=0.1).replace(channel=sp.Poisson(rate))
+    problem = problem.replace(prior=sp.Pair(sp.Gaussian(), sp.GaussBernoulli(0.1, variance=5.0)))
+    return problem, sp.sample(problem, n, seed=seed)
+
+
+@pytest.mark.parametrize(("rate", "seed"), [(0.2, 1), (3.0, 2), (40.0, 3), (1000.0, 4)])
+def test_the_first_guess_of_a_rate_is_near_it(rate: float, seed: int) -> None:
+    Y = counted(rate, seed)[1].observed.Y
+    assert 0.4 < sp.Poisson().first_guess(Y)["rate"] / rate < 2.5
+
+
+def test_what_words_leave_out_of_a_channel_is_learned_if_it_has_no_usual_value() -> None:
+    observed = counted(5.0, seed=2)[1].observed
+
+    def learns(words: Any, **given: Any) -> tuple[str, ...]:
+        return automatic(observed, channel=words, **given)[1]
+
+    assert learns("poisson") == ("rate", "density", "slab_variance")
+    assert learns("poisson:background=0.5", density=0.1) == ("rate",)
+    assert learns("poisson:rate=5") == learns(sp.Poisson(5.0)) == ("density", "slab_variance")
+    assert learns("one-bit") == ("density",)  # one bit does not say how large a signal is
+    with pytest.raises(sp.InputError, match="Y must hold counts"):
+        sp.solve(observed.Y - 1.0, n_atoms=30, channel="poisson")
+    with pytest.raises(sp.InputError, match="channel must be one of"):
+        sp.solve(observed.Y, n_atoms=30, channel="fish")
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize(("rate", "seed"), [(5.0, 2), (20.0, 1)])
+def test_from_counts_alone_the_rate_is_learned_and_costs_nothing(rate: float, seed: int) -> None:
+    problem, instance = counted(rate, seed)
+    found, told = (sp.solve(instance.observed, n_atoms=30, **given) for given in ({"channel": "poisson"}, {"model": problem}))
+    assert found.status == told.status == "converged"
+    np.testing.assert_allclose(found.model.channel.rate, rate, rtol=0.05)
+    np.testing.assert_allclose([found.model.prior.X.rho, found.model.prior.X.variance], [0.1, 5.0], rtol=0.15)
+    angles = [np.mean(sp.score(each.mean, instance.truth).angle) for each in (found, told)]
+    assert angles[0] < 1.05 * angles[1] < 0.05

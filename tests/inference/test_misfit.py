@@ -44,7 +44,7 @@ SPOILED: dict[str, tuple[Callable[[np.ndarray, np.random.Generator], np.ndarray]
         ("only 4 values", "Quantized([-0.3, 0, 0.3])"),
     ),
     "1 bit": (lambda y, _: np.where(y > 0, 1.0, -1.0), 0.5, ("only 2 values", "OneBit(0)")),
-    "counts": (lambda y, rng: 1.0 * rng.poisson(3 * np.exp(y)), 3.0, ("small counts", "channel=Poisson(3")),
+    "counts": (lambda y, rng: 1.0 * rng.poisson(3 * np.exp(y)), 3.0, ("small counts", 'channel="poisson"')),
     "outliers": (lambda y, rng: np.where(rng.random(y.shape) < 0.01, y + 3 * rng.normal(size=y.shape), y), NOISE, ("channel=Outliers(",)),
     "Student noise": (lambda y, rng: y + 0.1 * rng.standard_t(2, y.shape), 0.05, ("far beyond", "channel=Outliers(")),
     "faulty": (with_faults, NOISE, ("no signal explains rows 4, 18", "channel=FaultySensors(faulty=0.05")),

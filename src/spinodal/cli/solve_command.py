@@ -20,7 +20,6 @@ from ..inference.starts import ROWS
 from ..io import Measurements, read_measurements
 from ..io.read import TEXT, kind_of
 from ..io.write import named_file, save_solution
-from ..model.channels import named_channel
 from ..report import solution as words
 from . import output
 from .parsing import counts, number
@@ -61,7 +60,7 @@ def solve(
         told: dict[str, Any] = {name: _number_or_auto(name, text, measured) for name, text in given.items() if name != "noise_variance"}
         told["noise_variance"] = _noise(given["noise_variance"], measured, layout["decimal"])
         told["n_atoms"] = measured.parameters.get("n_atoms") if sizes is None else sizes[0] if len(sizes) == 1 else sizes
-        told["channel"] = None if channel is None else named_channel(channel)
+        told["channel"] = channel
         if channel is not None and given["noise_variance"] is None:
             told["noise_variance"] = None  # the file's, if it has one, is of another channel
         told["solver"] = None if method == "amp" else inference.METHODS[method]()

@@ -114,7 +114,6 @@ def warnings(measured: Measurements, n_atoms: int) -> list[str]:
 def solve_file(measured: Measurements, question: dict[str, Any], say: Say) -> None:
     """Solve it as `spinodal solve` would."""
     from .. import inference
-    from ..model.channels import named_channel
 
     given = question["options"]
     M, P = measured.observed.Y.shape
@@ -125,18 +124,17 @@ def solve_file(measured: Measurements, question: dict[str, Any], say: Say) -> No
             f"n_atoms must be at most {min(MOST_ATOMS, MOST_ENTRIES // P)} with {P} signals on this page, but {N} was given; "
             "`spinodal solve` has no such limit."
         )
-    channel = None if given["channel"] is None else named_channel(given["channel"])
     told: dict[str, Any] = {
         name: given[name] if given[name] is not None else measured.parameters.get(name) for name in ("density", "noise_variance")
     }
-    if channel is not None:
+    if given["channel"] is not None:
         told["noise_variance"] = None  # the channel says it
     if has_hint:
         told["eta"] = given["eta"] if given["eta"] is not None else measured.parameters.get("eta")
     solution = inference.solve(
         measured.observed,
         n_atoms=None if has_hint else N,
-        channel=channel,
+        channel=given["channel"],
         center=False if given["keep_means"] else "auto",
         seed=given["seed"],
         progress=_progress(say),

@@ -145,7 +145,7 @@ def of_values(table: Table, model: Model) -> Iterator[str]:
             if mean < _MEAN_COUNT and _LIKE_COUNTS[0] * mean < noise < _LIKE_COUNTS[1] * mean:
                 yield (
                     f"Y holds small counts (whole numbers up to {values.max():.0f}, {mean:.2g} on average), whose noise is not Gaussian: "
-                    f"try channel=Poisson({mean:.2g})"
+                    'try channel="poisson", which learns their rate'
                 )
             return
         different = np.unique(values)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, check, check_nonnegative, shown
-from ..model.channels import Channel, GaussianNoise
+from ..model.channels import Channel, GaussianNoise, channel_and_said
 from ..model.knowledge import knowledge_of
 from ..model.model import Model
 from ..model.priors import GaussBernoulli, Gaussian
@@ -21,12 +21,13 @@ _DENSITY, _NOISE_SHARE, _WITH_HINT, _ETA = 0.1, 0.3, 0.01, 0.1
 
 
 def automatic(
-    observed: Observed, *, density: Any = None, noise_variance: Any = None, eta: Any = None, channel: Channel | None = None
+    observed: Observed, *, density: Any = None, noise_variance: Any = None, eta: Any = None, channel: Channel | str | None = None
 ) -> tuple[Model, tuple[str, ...]]:
     """A sparse model for these data, and the names of the parameters to learn: those that are "auto" or None.
 
     Where the density is learned the units of the data are anybody's guess too, so the variance of the slab is learned with it, unless a
-    channel hides the units. A channel that is given is taken as it is. Without F' there is only dictionary learning.
+    channel hides it. A channel that is given is taken as it is; where words name one, parameters that they leave out and that have no
+    usual value are learned. Without F' there is only dictionary learning.
     """
     seen = observed.Y if observed.mask is None else observed.Y[observed.mask]
     power = max(float(np.mean(np.square(seen))), float(np.finfo(float).tiny))
@@ -43,6 +44,11 @@ def automatic(
 
     share = _NOISE_SHARE if observed.F_prime is None else _WITH_HINT
     if channel is not None:
+        if isinstance(channel, str):
+            channel, said = channel_and_said(channel)
+            guessed = {name: first for name, first in channel.first_guess(seen).items() if name not in said}
+            channel = channel.replace(**guessed) if guessed else channel
+            learn += guessed
         if not isinstance(channel, Channel):
             raise InputError(f"channel must be a spinodal.Channel, such as Clipped(-1.0, 1.0), but {channel!r} was given.")
         if noise_variance is not None:
@@ -61,8 +67,8 @@ def automatic(
     check_nonnegative("noise_variance", noise)
     check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
     slab = 1.0
-    if "density" in learn and (channel is None or channel.shows_units):
-        slab = max(power - noise, _WITH_HINT * power) / rho
+    if "density" in learn and (channel is None or channel.shows_size):
+        slab = max(power - noise, _WITH_HINT * power) / rho if channel is None or channel.shows_units else 1.0
         learn.append("slab_variance")
     if observed.F_prime is None:
         if eta not in (None, np.inf) and eta != AUTO:

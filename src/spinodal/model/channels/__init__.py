@@ -7,7 +7,7 @@ from .clipped import Clipped
 from .counts import Poisson
 from .gains import GainLaw, LogNormalGains, UniformGains
 from .gaussian import GaussianNoise
-from .named import named_channel
+from .named import channel_and_said, named_channel
 from .outcomes import Outcomes
 from .outliers import Outliers
 from .quantized import OneBit, Quantized
@@ -36,5 +36,6 @@ __all__ = [
     "Poisson",
     "Quantized",
     "StudentNoise",
+    "channel_and_said",
     "named_channel",
 ]

@@ -67,6 +67,24 @@ class Channel(Parametric):
         """Whether y is z up to noise, so that the size of Y tells that of z."""
         return type(self).predicted is Channel.predicted
 
+    @property
+    def shows_size(self) -> bool:
+        """Whether Y tells the size of z, in whatever units."""
+        return self.shows_units
+
+    def first_guess(self, seen: Any) -> dict[str, float]:
+        """Parameters that have no usual value, as a first look at the observed entries suggests them: what learning starts from.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).first_guess(np.ones(5))
+            {}
+            >>> sorted(sp.Poisson().first_guess(np.array([0, 2, 3, 1])))
+            ['rate']
+        """
+        return {}
+
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         """log of the integral of p(y | z) N(z; w, V) over z, elementwise.
 

@@ -19,6 +19,8 @@ from .outcomes import Outcomes
 _STEPS, _NEAR, _NODES, _SPAN = 20, 0.01, 41, 9.0
 # The theory sums over the counts to expect for z up to so many standard deviations, with a tail of so many of their own; at most so many.
 _REACH, _TAIL, _MOST_COUNTS = 7.0, 8.0, 5_000
+# A first guess of the rate is at least this share of the mean count.
+_LEAST_RATE = 0.1
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Poisson(Channel):
     background: Any = 0.0
 
     learns = ("rate",)
+    shows_size = True  # the rate's logarithm is z itself
 
     def __post_init__(self) -> None:
         check_positive("rate", self.rate)
@@ -111,6 +114,12 @@ class Poisson(Channel):
                 f"with {self.rate:g} and {self.background:g}; so many are Gaussian noise on the logarithm, of variance 1/rate."
             )
         return Outcomes(np.arange(most), None, np.zeros(0))
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, float]:
+        # About the geometric mean, since z is zero on average. What is not a count is refused elsewhere.
+        counts = np.maximum(seen, 0)
+        usual, mean = np.exp(np.mean(np.log(counts + 0.5))) - 0.5, np.mean(counts)
+        return {"rate": float(max(usual, _LEAST_RATE * mean, np.finfo(float).tiny))}
 
     def fault_of(self, y: np.ndarray) -> str | None:
         return None if np.all((y >= 0) & (y == np.round(y))) else "must hold counts (0, 1, 2, ...) for this channel"

@@ -56,6 +56,11 @@ NAMES = tuple(_NAMED)
 
 def named_channel(text: str) -> Channel:
     """The channel that some words name: "clipped:low=-1,high=1,variance=0.01"."""
+    return channel_and_said(text)[0]
+
+
+def channel_and_said(text: str) -> tuple[Channel, frozenset[str]]:
+    """The channel, and the names of the parameters that the words say."""
     name, _, rest = text.strip().partition(":")
     check_choice("channel", name, NAMES)
     make, known = _NAMED[name]
@@ -65,7 +70,7 @@ def named_channel(text: str) -> Channel:
         if not equals or key not in known:
             raise InputError(f"channel {name} must have its parameters as key=value with {', '.join(known)}, but {shown(part)} was given.")
         values[key] = word if key == "link" else _number(name, key, word)
-    return make(**values)
+    return make(**values), frozenset(values)
 
 
 def _number(name: str, key: str, word: str) -> float:
