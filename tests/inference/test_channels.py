@@ -107,20 +107,75 @@ def test_the_first_guess_of_a_rate_is_near_it(rate: float, seed: int) -> None:
     assert 0.4 < sp.Poisson().first_guess(Y)["rate"] / rate < 2.5
 
 
-def test_what_words_leave_out_of_a_channel_is_learned_if_it_has_no_usual_value() -> None:
+LEARNED_FROM_WORDS = {
+    "poisson": ("rate", "density", "slab_variance"),
+    "poisson:rate=5": ("density", "slab_variance"),
+    "poisson:background=0.5": ("rate", "density", "slab_variance"),
+    "gaussian": ("noise_variance", "density", "slab_variance"),
+    "outliers:share=0.1": ("noise_variance", "outlier_variance", "density", "slab_variance"),
+    "student": ("scale", "nu", "density", "slab_variance"),
+    "clipped": ("noise_variance", "density", "slab_variance"),
+    "clipped:variance=0.1": ("density", "slab_variance"),
+    "one-bit": ("density",),  # one bit does not say how large a signal is
+}
+
+
+@pytest.mark.parametrize(("words", "names"), LEARNED_FROM_WORDS.items(), ids=LEARNED_FROM_WORDS)
+def test_what_words_leave_out_of_a_channel_is_learned_if_it_has_no_usual_value(words: str, names: tuple[str, ...]) -> None:
     observed = counted(5.0, seed=2)[1].observed
+    assert automatic(observed, channel=words)[1] == names
+    assert automatic(observed, channel=words, density=0.1)[1] == tuple(name for name in names if name not in ("density", "slab_variance"))
 
-    def learns(words: Any, **given: Any) -> tuple[str, ...]:
-        return automatic(observed, channel=words, **given)[1]
 
-    assert learns("poisson") == ("rate", "density", "slab_variance")
-    assert learns("poisson:background=0.5", density=0.1) == ("rate",)
-    assert learns("poisson:rate=5") == learns(sp.Poisson(5.0)) == ("density", "slab_variance")
-    assert learns("one-bit") == ("density",)  # one bit does not say how large a signal is
+def test_a_channel_that_is_an_object_is_taken_as_it_is() -> None:
+    observed = counted(5.0, seed=2)[1].observed
+    model, learned = automatic(observed, channel=sp.Poisson(7.0))
+    assert (model.channel, learned) == (sp.Poisson(7.0), ("density", "slab_variance"))
+
+
+@pytest.mark.parametrize(
+    ("words", "units"),
+    [
+        ("outliers", {"variance": 2500, "share": 1, "outlier_variance": 2500}),
+        ("student", {"scale": 50, "nu": 1}),
+        ("clipped", {"low": 50, "high": 1, "variance": 2500}),
+    ],
+)
+def test_first_guesses_follow_the_units_and_the_ends_of_the_range(words: str, units: dict[str, float]) -> None:
+    Y = np.maximum(np.random.default_rng(0).normal(size=(1, 4000)), -1.0)
+    one, other = (automatic(sp.Observed(unit * Y, None, None), channel=words)[0].channel for unit in (1.0, 50.0))
+    for name, unit in units.items():
+        np.testing.assert_allclose(getattr(other, name), unit * getattr(one, name))
+    if words == "clipped":
+        assert (one.low, one.high) == (-1.0, np.inf)
+
+
+def test_words_that_name_no_channel_or_do_not_fit_the_data_are_refused() -> None:
+    observed = counted(5.0, seed=2)[1].observed
     with pytest.raises(sp.InputError, match="Y must hold counts"):
         sp.solve(observed.Y - 1.0, n_atoms=30, channel="poisson")
     with pytest.raises(sp.InputError, match="channel must be one of"):
         sp.solve(observed.Y, n_atoms=30, channel="fish")
+
+
+MEASURED = {
+    "outliers": sp.Outliers(1e-3, 0.02, 10.0),
+    "student": sp.StudentNoise(scale=0.02, nu=3.0),
+    "clipped": sp.Clipped(-0.5, 0.5, 1e-3),
+}
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("words", MEASURED)
+def test_a_channel_named_in_a_word_is_learned_from_data_in_any_unit_and_that_costs_nothing(words: str) -> None:
+    unit, problem = 50.0, sp.Problem.sparse(alpha=1.0, pi=15.0, rho=0.1).replace(channel=MEASURED[words])
+    instance = sp.sample(problem, 40, seed=1)
+    told = sp.solve(instance.observed, problem, n_atoms=40)
+    found = sp.solve(unit * instance.observed.Y, n_atoms=40, channel=words, center=False)
+    assert found.status == told.status == "converged"
+    angles = [np.mean(sp.score(each.mean, instance.truth).angle) for each in (found, told)]
+    assert angles[0] < 1.05 * angles[1] < 2e-3
+    np.testing.assert_allclose([found.model.prior.X.rho, found.model.prior.X.variance / unit**2], [0.1, 1.0], rtol=0.1)
 
 
 @pytest.mark.claims

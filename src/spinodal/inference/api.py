@@ -84,7 +84,8 @@ def solve(
             each column (1 x P) or each entry (M x P); "rows" learns one for each row. No number below 1e-8 of the power of Y is learned.
         eta: without a model, the error of F_prime, likewise.
         channel: without a model, how Y comes from F X/sqrt(N), if not by Gaussian noise: `Clipped(-1.0, 1.0)`, `Poisson(3.0)`, ... Its
-            parameters are taken as they are. Or its name as on the command line: with "poisson" the rate is learned.
+            parameters are taken as they are. Or in words, as on the command line: "clipped", "poisson:background=0.5". What
+            those leave out and has no usual value is learned.
         learn: with a model, names of the parameters to learn: "noise_variance" (of an array, one factor for all), "row_variances" (where
             noise_variance is M x 1), "density", "slab_mean", "slab_variance", "eta", and those of the channel.
         search: what surrounds the solver; `Search()` for AMP.

@@ -8,16 +8,17 @@ import numpy as np
 
 from ..errors import InputError, check, check_nonnegative, shown
 from ..model.channels import Channel, GaussianNoise, channel_and_said
+from ..model.channels.guesses import NOISE_SHARE
 from ..model.knowledge import knowledge_of
 from ..model.model import Model
 from ..model.priors import GaussBernoulli, Gaussian
 from ..model.sampling import Observed
 from ..pair import Pair
+from .search.learning import as_learned
 
 AUTO, ROWS = "auto", "rows"
-# Where estimates start: the density, the noise as a share of the data's power (without F' and with it), and the error of F'. From scratch
-# the noise must come down from above: from below, too dense codes explain it, and it is never found.
-_DENSITY, _NOISE_SHARE, _WITH_HINT, _ETA = 0.1, 0.3, 0.01, 0.1
+# Where estimates start: the density, the noise as a share of the data's power where there is an F', and the error of F'.
+_DENSITY, _WITH_HINT, _ETA = 0.1, 0.01, 0.1
 
 
 def automatic(
@@ -27,7 +28,7 @@ def automatic(
 
     Where the density is learned the units of the data are anybody's guess too, so the variance of the slab is learned with it, unless a
     channel hides it. A channel that is given is taken as it is; where words name one, parameters that they leave out and that have no
-    usual value are learned. Without F' there is only dictionary learning.
+    usual value follow from the data, and are learned if they can be. Without F' there is only dictionary learning.
     """
     seen = observed.Y if observed.mask is None else observed.Y[observed.mask]
     power = max(float(np.mean(np.square(seen))), float(np.finfo(float).tiny))
@@ -42,13 +43,13 @@ def automatic(
             raise InputError(f'{name} must be a number{rows} or "auto", but {shown(given)} was given.')
         return float(given)
 
-    share = _NOISE_SHARE if observed.F_prime is None else _WITH_HINT
+    share = NOISE_SHARE if observed.F_prime is None else _WITH_HINT
     if channel is not None:
         if isinstance(channel, str):
             channel, said = channel_and_said(channel)
             guessed = {name: first for name, first in channel.first_guess(seen).items() if name not in said}
-            channel = channel.replace(**guessed) if guessed else channel
-            learn += guessed
+            channel = channel.replace(**guessed)
+            learn += as_learned(dict.fromkeys(name for name in guessed if name in channel.learns))
         if not isinstance(channel, Channel):
             raise InputError(f"channel must be a spinodal.Channel, such as Clipped(-1.0, 1.0), but {channel!r} was given.")
         if noise_variance is not None:
@@ -67,8 +68,9 @@ def automatic(
     check_nonnegative("noise_variance", noise)
     check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
     slab = 1.0
-    if "density" in learn and (channel is None or channel.shows_size):
-        slab = max(power - noise, _WITH_HINT * power) / rho if channel is None or channel.shows_units else 1.0
+    size = power if channel is None else channel.input_size(seen)
+    if "density" in learn and size is not None:
+        slab = max(size - noise, _WITH_HINT * size, float(np.finfo(float).tiny)) / rho
         learn.append("slab_variance")
     if observed.F_prime is None:
         if eta not in (None, np.inf) and eta != AUTO:

@@ -342,7 +342,7 @@ def outliers_in_words(out: np.ndarray, entries: int) -> str:
     what = "entry is an outlier" if count == 1 else "entries are outliers"
     return (
         f"{count} {what} ({100 * count / entries:.2g}% of all), far beyond the other entries of the same signal; "
-        "check, and mark what is wrong as missing (NaN), or say channel=Outliers(...)"
+        'check, and mark what is wrong as missing (NaN), or say channel="outliers"'
     )
 
 

@@ -24,7 +24,7 @@ class Words(NamedTuple):
     center: str = ", --center"
     no_center: str = " (--no-center)"
     missing: str = " (--na {} on the command line)"
-    clipped: str = "say so with channel=Clipped(low, high), or "
+    clipped: str = 'say channel="clipped", or '
     counts: str = 'say channel="poisson", or '
     first_row: str = f"the first row of Y is {{}}, which looks like column numbers; leave that row out {_OF_TABLES}"
     first_column: str = f"the first column of Y is {{}}, which looks like an index; leave that column out {_OF_TABLES}"

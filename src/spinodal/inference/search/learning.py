@@ -39,6 +39,11 @@ IN_WORDS = {
     "eta": "error of F', eta",
     "gain_spread": "spread of the gains",
     "offset_variance": "variance of the offsets",
+    "rate": "rate of the counts",
+    "scale": "size of the noise",
+    "nu": "degrees of freedom of the noise",
+    "share": "share of outliers",
+    "outlier_variance": "variance of outliers",
     "faulty": "share of faulty sensors",
     "fault_variance": "variance of what faulty sensors report",
 }
@@ -124,12 +129,12 @@ class Learning(Wrapper):
 def parameters(model: Model) -> dict[str, Any]:
     """The parameters of a model that can be learned, by name; those that it does not have are left out."""
     own = {name: getattr(model.prior.X, field, None) for name, field in _OF_SLAB.items()}
-    values = {**_named(model.channel.learnable()), **own, "eta": getattr(model.knowledge, "eta", None)}
+    values = {**as_learned(model.channel.learnable()), **own, "eta": getattr(model.knowledge, "eta", None)}
     fixed = model.knowledge.fixed or not hasattr(model.knowledge, "replace") or "eta" not in vars(model.knowledge)
     return {name: value for name, value in values.items() if value is not None and not (name == "eta" and fixed)}
 
 
-def _named(of_channel: dict[str, Any]) -> dict[str, Any]:
+def as_learned(of_channel: dict[str, Any]) -> dict[str, Any]:
     """Parameters of a channel under the names by which they are learned."""
     return {"noise_variance" if name == _NOISE else name: value for name, value in of_channel.items()}
 
@@ -138,7 +143,7 @@ def with_parameters(model: Model, values: dict[str, Any]) -> Model:
     """The model with these parameters in the place of its own."""
     slab = {field: values[name] for name, field in _OF_SLAB.items() if name in values}
     prior = model.prior._replace(X=model.prior.X.replace(**slab)) if slab else model.prior
-    of_channel = {name: values[told] for name in model.channel.learns for told in _named({name: None}) if told in values}
+    of_channel = {name: values[told] for name in model.channel.learns for told in as_learned({name: None}) if told in values}
     channel = model.channel.relearned(of_channel) if of_channel else model.channel
     knowledge = model.knowledge.replace(eta=values["eta"]) if "eta" in values else model.knowledge
     return Model(Pair(*prior), channel, knowledge)
@@ -191,7 +196,7 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
     if "eta" in old:
         apart = jnp.sqrt(1 + old["eta"]) * task.given - estimate.F.mean
         new["eta"] = jnp.mean(apart**2 + estimate.F.variance)
-    fastest = {**dict.fromkeys(_named(dict.fromkeys(task.channel.learns)), _OF_CHANNEL), **_FASTEST}
+    fastest = {**dict.fromkeys(as_learned(dict.fromkeys(task.channel.learns)), _OF_CHANNEL), **_FASTEST}
     for name, factor in fastest.items():
         if name in new:
             new[name] = jnp.clip(new[name], old[name] / factor, old[name] * factor)
@@ -233,7 +238,7 @@ def _typical(squares: Any, seen: Any) -> Any:
 
 def _likelier(task: Task, inputs: Moments, old: dict[str, Any]) -> dict[str, Any]:
     """Parameters of the channel under which Y is likelier, each entry predicted from the others: a Newton step of each logarithm."""
-    names = {name: told for name in task.channel.learns for told in _named({name: None}) if told in old}
+    names = {name: told for name in task.channel.learns for told in as_learned({name: None}) if told in old}
     if not names:
         return {}
 

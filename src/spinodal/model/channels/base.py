@@ -67,18 +67,25 @@ class Channel(Parametric):
         """Whether y is z up to noise, so that the size of Y tells that of z."""
         return type(self).predicted is Channel.predicted
 
-    @property
-    def shows_size(self) -> bool:
-        """Whether Y tells the size of z, in whatever units."""
-        return self.shows_units
-
-    def first_guess(self, seen: Any) -> dict[str, float]:
-        """Parameters that have no usual value, as a first look at the observed entries suggests them: what learning starts from.
+    def input_size(self, seen: Any) -> float | None:
+        """The power of z, as a first look at the observed entries suggests it; None where they do not tell.
 
         Examples:
             >>> import numpy as np
             >>> import spinodal as sp
-            >>> sp.GaussianNoise(0.1).first_guess(np.ones(5))
+            >>> sp.GaussianNoise(0.1).input_size(np.array([1.0, -3.0])), sp.OneBit().input_size(np.array([1.0, -1.0]))
+            (5.0, None)
+        """
+        return float(np.mean(np.square(seen))) if self.shows_units else None
+
+    def first_guess(self, seen: Any) -> dict[str, float]:
+        """Parameters that have no usual value, as a first look at the observed entries suggests them. Those that can be learned are
+        learned from there.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.OneBit().first_guess(np.ones(5))
             {}
             >>> sorted(sp.Poisson().first_guess(np.array([0, 2, 3, 1])))
             ['rate']

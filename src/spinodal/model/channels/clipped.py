@@ -12,7 +12,11 @@ from jax.scipy.special import log_ndtr
 from ...errors import InputError, check_nonnegative
 from .base import Output
 from .cells import BehindNoise, log_between, tail_output
+from .guesses import NOISE_SHARE, typical_power
 from .outcomes import Outcomes, normal_width
+
+# An end of the range is one where so many entries are equal to it.
+_AT_AN_END = 3
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,16 @@ class Clipped(BehindNoise):
         check_nonnegative("variance", self.variance)
         if not np.all(np.asarray(self.low) < np.asarray(self.high)):
             raise InputError(f"low must be below high, but {self.low:g} and {self.high:g} were given.")
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, float]:
+        def end(value: float, beyond: float) -> float:
+            return float(value) if np.sum(seen == value) >= _AT_AN_END else beyond
+
+        low, high = end(np.min(seen), -np.inf), end(np.max(seen), np.inf)
+        return {"low": low, "high": high, "variance": NOISE_SHARE * typical_power(seen)}
+
+    def input_size(self, seen: np.ndarray) -> float:
+        return typical_power(seen)
 
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         level = self.variance + V

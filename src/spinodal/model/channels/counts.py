@@ -19,8 +19,8 @@ from .outcomes import Outcomes
 _STEPS, _NEAR, _NODES, _SPAN = 20, 0.01, 41, 9.0
 # The theory sums over the counts to expect for z up to so many standard deviations, with a tail of so many of their own; at most so many.
 _REACH, _TAIL, _MOST_COUNTS = 7.0, 8.0, 5_000
-# A first guess of the rate is at least this share of the mean count.
-_LEAST_RATE = 0.1
+# A first guess of the rate is at least this share of the mean count, and one of the power of z this share of the logarithms' variance.
+_LEAST_RATE, _LEAST_SPREAD = 0.1, 0.1
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class Poisson(Channel):
     background: Any = 0.0
 
     learns = ("rate",)
-    shows_size = True  # the rate's logarithm is z itself
 
     def __post_init__(self) -> None:
         check_positive("rate", self.rate)
@@ -114,6 +113,12 @@ class Poisson(Channel):
                 f"with {self.rate:g} and {self.background:g}; so many are Gaussian noise on the logarithm, of variance 1/rate."
             )
         return Outcomes(np.arange(most), None, np.zeros(0))
+
+    def input_size(self, seen: np.ndarray) -> float:
+        # The variance of the logarithms, less that of counting.
+        counts = np.maximum(seen, 0)
+        spread = np.var(np.log(counts + 0.5))
+        return float(max(spread - 1 / max(np.mean(counts), 1.0), _LEAST_SPREAD * spread, np.finfo(float).tiny))
 
     def first_guess(self, seen: np.ndarray) -> dict[str, float]:
         # About the geometric mean, since z is zero on average. What is not a count is refused elsewhere.

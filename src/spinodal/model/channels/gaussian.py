@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import InputError, check_nonnegative, check_positive
 from .averages import ChannelAverages, ChannelTable, noise_at_ratio, read_table, tabulate
 from .base import Channel, Output
+from .guesses import NOISE_SHARE
 from .outcomes import Outcomes
 
 # Variances for which the averages are computed: beyond, products of them leave the range of floating-point numbers.
@@ -59,6 +60,9 @@ class GaussianNoise(Channel):
     def learns(self) -> tuple[str, ...]:  # type: ignore[override]
         rows = ("row_variances",) if self._several and jnp.shape(self.variance)[-1] == 1 else ()
         return ("variance", *rows)
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, float]:
+        return {"variance": NOISE_SHARE * float(np.mean(np.square(seen)))}
 
     def learnable(self) -> dict[str, Any]:
         return dict.fromkeys(self.learns, self.variance)

@@ -7,9 +7,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ...errors import InputError, check, check_nonnegative, check_positive
 from .base import Channel, Output
+from .guesses import NOISE_SHARE, far_out, typical_power
+
+# A first guess of the share of outliers stays between these, and one of their variance above so many times the typical power.
+_LEAST_SHARE, _MOST_SHARE, _LEAST_SIZE = 0.005, 0.2, 10.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,15 @@ class Outliers(Channel):
                 f"outlier_variance must be above variance = {self.variance:g}, that of the other entries, "
                 f"but {self.outlier_variance:g} was given."
             )
+
+    def input_size(self, seen: np.ndarray) -> float:
+        return typical_power(seen)
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, float]:
+        power, far = typical_power(seen), far_out(seen)
+        share = float(np.clip(far.size / seen.size, _LEAST_SHARE, _MOST_SHARE))
+        size = max(float(np.mean(far**2)) if far.size else 0.0, _LEAST_SIZE * power)
+        return {"variance": NOISE_SHARE * power, "share": share, "outlier_variance": size}
 
     def _both(self, y: Any, w: Any, V: Any) -> tuple[Any, Any, Any, Any]:
         """The variances of y - w in usual entries and in outliers, and the logarithms of the densities of either."""

@@ -7,10 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import gammaln
 
 from ...errors import check, check_positive
 from .base import Channel, Output
+from .guesses import NOISE_SHARE, typical_power
 
 # The noise is Gaussian of a random precision u, Gamma of shape nu/2 and mean 1; its average over log u is taken at so many even steps,
 # between where the density of log u is below rounding on either side.
@@ -41,6 +43,12 @@ class StudentNoise(Channel):
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
         check("nu", self.nu, _LEAST, _MOST)
+
+    def input_size(self, seen: np.ndarray) -> float:
+        return typical_power(seen)
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, float]:
+        return {"scale": (NOISE_SHARE * typical_power(seen)) ** 0.5, "nu": StudentNoise.nu}
 
     def _parts(self, y: Any, w: Any, V: Any) -> tuple[Any, Any]:
         """Variances of y - w at each node, and the logarithms of weight times density, along a new last axis."""
