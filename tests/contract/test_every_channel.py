@@ -135,10 +135,13 @@ def test_output_is_the_derivative_of_log_partition(channel: sp.Channel, V: float
     np.testing.assert_allclose(precision * V, -bend * V, rtol=1e-5, atol=1e-6)
 
 
-def test_first_guesses_are_of_what_can_be_learned(channel: sp.Channel) -> None:
-    guessed = channel.first_guess(draw(channel, 0.15, seed=2)[0])
-    assert set(guessed) <= set(channel.learns)
-    assert all(getattr(channel.replace(**guessed), name) == value > 0 for name, value in guessed.items())
+def test_first_guesses_are_parameters_that_suit_the_data(channel: sp.Channel) -> None:
+    y, w = draw(channel, 0.15, seed=2)
+    guessed = channel.first_guess(y)
+    begun = channel.replace(**guessed)
+    assert all(getattr(begun, name) == value for name, value in guessed.items())
+    assert np.all(np.isfinite(whole("log_partition", begun, y, w, 0.15)))
+    assert channel.input_size(y) is None or 0 < channel.input_size(y) < 100 * POWER
 
 
 @pytest.mark.parametrize("V", [0.01, 0.15])
