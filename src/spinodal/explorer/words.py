@@ -62,7 +62,7 @@ OWN = {
     "own-eta": ("error of F′, η", "How wrong the F′ in your file is. Left empty, it is learned."),
     "own-channel": (
         "channel",
-        "Left empty: Gaussian noise. Otherwise NAME:key=value,..., as on the command line: clipped:low=-1,high=1,variance=0.01",
+        "Left empty: Gaussian noise. Otherwise its name, as on the command line: clipped, or clipped:low=-1,high=1 with what you know",
     ),
     "own-seed": ("seed", "Of what is random in the search."),
 }

@@ -26,6 +26,7 @@ from .machine import OneDevice, computing, platform
 # CPU time at full effort, 1.2 s at less and 0.4 s at little), but are slow: 16 ms against 2. At 100 atoms and 1000 signals it is 44 ms
 # against 10, and a search with its repairs looks often enough for less effort to pay. Iterations at less effort are 20 to 40% longer. Full
 # effort takes .35 s more, so it pays after some 4000 iterations: few small solves have so many, but a sweep does.
+
 # Sums in one go, rather than as a tree of sums that has programs of its own: a fifth less to compile. Single precision needs the tree.
 _IN_ONE_GO = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 # Programs on arrays of more entries are worth less effort, rather than little, and the full one; and iterations of more multiplications in
