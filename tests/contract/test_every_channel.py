@@ -141,7 +141,7 @@ def test_first_guesses_are_parameters_that_suit_the_data(channel: sp.Channel) ->
     begun = channel.replace(**guessed)
     assert all(getattr(begun, name) == value for name, value in guessed.items())
     assert np.all(np.isfinite(whole("log_partition", begun, y, w, 0.15)))
-    assert channel.input_size(y) is None or 0 < channel.input_size(y) < 100 * POWER
+    assert channel.first_power(y) is None or 0 < channel.first_power(y) < 100 * POWER
 
 
 @pytest.mark.parametrize("V", [0.01, 0.15])

@@ -68,7 +68,7 @@ def automatic(
     check_nonnegative("noise_variance", noise)
     check("density", rho, 0.0, 1.0, low_open=True, high_open=True)
     slab = 1.0
-    size = power if channel is None else channel.input_size(seen)
+    size = power if channel is None else channel.first_power(seen)
     if "density" in learn and size is not None:
         slab = max(size - noise, _WITH_HINT * size, float(np.finfo(float).tiny)) / rho
         learn.append("slab_variance")

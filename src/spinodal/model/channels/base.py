@@ -67,13 +67,13 @@ class Channel(Parametric):
         """Whether y is z up to noise, so that the size of Y tells that of z."""
         return type(self).predicted is Channel.predicted
 
-    def input_size(self, seen: Any) -> float | None:
+    def first_power(self, seen: Any) -> float | None:
         """The power of z, as a first look at the observed entries suggests it; None where they do not tell.
 
         Examples:
             >>> import numpy as np
             >>> import spinodal as sp
-            >>> sp.GaussianNoise(0.1).input_size(np.array([1.0, -3.0])), sp.OneBit().input_size(np.array([1.0, -1.0]))
+            >>> sp.GaussianNoise(0.1).first_power(np.array([1.0, -3.0])), sp.OneBit().first_power(np.array([1.0, -1.0]))
             (5.0, None)
         """
         return float(np.mean(np.square(seen))) if self.shows_units else None

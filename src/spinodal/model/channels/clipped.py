@@ -48,7 +48,7 @@ class Clipped(BehindNoise):
         low, high = end(np.min(seen), -np.inf), end(np.max(seen), np.inf)
         return {"low": low, "high": high, "variance": NOISE_SHARE * typical_power(seen)}
 
-    def input_size(self, seen: np.ndarray) -> float:
+    def first_power(self, seen: np.ndarray) -> float:
         return typical_power(seen)
 
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:

@@ -114,7 +114,7 @@ class Poisson(Channel):
             )
         return Outcomes(np.arange(most), None, np.zeros(0))
 
-    def input_size(self, seen: np.ndarray) -> float:
+    def first_power(self, seen: np.ndarray) -> float:
         # The variance of the logarithms, less that of counting.
         counts = np.maximum(seen, 0)
         spread = np.var(np.log(counts + 0.5))

@@ -46,7 +46,7 @@ class Outliers(Channel):
                 f"but {self.outlier_variance:g} was given."
             )
 
-    def input_size(self, seen: np.ndarray) -> float:
+    def first_power(self, seen: np.ndarray) -> float:
         return typical_power(seen)
 
     def first_guess(self, seen: np.ndarray) -> dict[str, float]:

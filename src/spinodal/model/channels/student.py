@@ -44,7 +44,7 @@ class StudentNoise(Channel):
         check_positive("scale", self.scale)
         check("nu", self.nu, _LEAST, _MOST)
 
-    def input_size(self, seen: np.ndarray) -> float:
+    def first_power(self, seen: np.ndarray) -> float:
         return typical_power(seen)
 
     def first_guess(self, seen: np.ndarray) -> dict[str, float]:
