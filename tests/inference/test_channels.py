@@ -116,6 +116,7 @@ LEARNED_FROM_WORDS = {
     "student": ("scale", "nu", "density", "slab_variance"),
     "clipped": ("noise_variance", "density", "slab_variance"),
     "clipped:variance=0.1": ("density", "slab_variance"),
+    "gains:spread=0.2": ("noise_variance", "density", "slab_variance"),
     "one-bit": ("density",),  # one bit does not say how large a signal is
 }
 

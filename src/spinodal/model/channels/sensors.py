@@ -37,6 +37,8 @@ _COLD, _SIGMAS, _HALVINGS, _FAR_OFF = 0.01, 2.0, 40, 50.0
 _LAW_NODES, _LAW_WEIGHTS = np.polynomial.legendre.leggauss(64)
 # Sensors that stand for all where rows are followed one by one.
 _TYPICAL = 64
+# A first guess of the noise, as a share of the power: little, since sensors are calibrated with a matrix that is roughly known.
+_FIRST_NOISE = 0.01
 
 
 class Readings(NamedTuple):
@@ -98,6 +100,9 @@ class Sensors(Channel):
         gains = ("gain_spread", "gain_median") if isinstance(self.gains, LogNormalGains) else ()
         offsets = () if self.offset_variance is None else ("offset_variance",)
         return ("variance", *gains, *offsets, *(() if self.faulty is None else ("faulty", "fault_variance")))
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, float]:
+        return {"variance": _FIRST_NOISE * float(np.mean(np.square(seen)))}
 
     def learnable(self) -> dict[str, Any]:
         return {name: getattr(*self._place(name)) for name in self.learns}
