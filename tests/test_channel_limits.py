@@ -143,7 +143,7 @@ def test_the_right_channel_is_better_than_gaussian_noise_and_knows_it() -> None:
     errors = [float(np.mean(sp.score(each.mean, instance.truth).angle)) for each in (right, wrong)]
     assert right.status == "converged"
     assert not right.warnings
-    assert any("Clipped" in words for words in wrong.warnings)
+    assert any('channel="clipped"' in words for words in wrong.warnings)
     assert errors[0] < 0.2 * errors[1]
     assert right.free_entropy > wrong.free_entropy
 
