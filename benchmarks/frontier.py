@@ -2,8 +2,8 @@
 
 `python -m benchmarks frontier --rho 0.1 --sizes 100 200` walks down (or up) in pi until fewer than nine in ten are learned, all instances
 of a point in one batch, and appends each point to results/frontier.csv; `--points 0.1:400:1.25` does single points (density, atoms,
-spinodals). `--single` makes one run of each instance instead of runs that vote. Meant for a GPU: on two CPU cores a point that fails takes
-minutes at N = 100 already. `--draw` draws what the file holds.
+spinodals), and `--first-seed 507 --instances 1` one of their instances. `--single` makes one run of each instance instead of runs that
+vote. Meant for a GPU: on two CPU cores a point that fails takes minutes at N = 100 already. `--draw` draws what the file holds.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ FIGURE = Path(__file__).parents[1] / "docs" / "images" / "frontier.png"
 COLOURS = {0.05: BLUE, 0.1: ORANGE, 0.2: VERMILION}
 
 
-def attempt(problem: sp.Problem, n: int, instances: int, method: str) -> Record:
-    """So many instances drawn, solved and scored."""
-    drawn = sample_each([problem] * instances, n, seeds=range(FIRST_SEED, FIRST_SEED + instances))
-    return record(solve_drawn(drawn, problem, seed=FIRST_SEED, search=sp.Search(vote=method == VOTE)), drawn.truth)
+def attempt(problem: sp.Problem, n: int, seeds: range, method: str) -> Record:
+    """An instance for each seed drawn, solved and scored."""
+    drawn = sample_each([problem] * len(seeds), n, seeds=seeds)
+    return record(solve_drawn(drawn, problem, seed=seeds[0], search=sp.Search(vote=method == VOTE)), drawn.truth)
 
 
-def point(rho: float, n: int, ratio: float, instances: int, method: str) -> bool:
+def point(rho: float, n: int, ratio: float, seeds: range, method: str) -> bool:
     """Whether enough are learned at one point, which is printed and kept."""
     P = round(ratio * float(sp.spinodal(sp.Problem.sparse(alpha=ALPHA, pi=1.0, rho=rho, noise_variance=NOISE))) * n)
     problem = sp.Problem.sparse(alpha=ALPHA, pi=P / n, rho=rho, noise_variance=NOISE)
-    started = time.perf_counter()
-    found = attempt(problem, n, instances, method)
+    started, instances = time.perf_counter(), len(seeds)
+    found = attempt(problem, n, seeds, method)
     seconds, solved, right = time.perf_counter() - started, int(np.sum(found.learned)), float(np.mean(found.score.angle < HALF_RIGHT))
     print(
         f"{method}: rho = {rho:g}, N = {n}, {ratio:g} spinodals: {solved} of {instances}, {np.sum(found.converged)} called converged, "
@@ -57,12 +57,12 @@ def point(rho: float, n: int, ratio: float, instances: int, method: str) -> bool
     return solved >= ENOUGH * instances
 
 
-def walk(rho: float, n: int, instances: int, first: float, method: str) -> None:
+def walk(rho: float, n: int, seeds: range, first: float, method: str) -> None:
     """From the first ratio of pi to the spinodal down while enough are learned, or up until enough are."""
     place, seen = RATIOS.index(first), set[int]()
     while 0 <= place < len(RATIOS) and place not in seen:
         seen.add(place)
-        place += -1 if point(rho, n, RATIOS[place], instances, method) else 1
+        place += -1 if point(rho, n, RATIOS[place], seeds, method) else 1
 
 
 def draw() -> None:
@@ -101,17 +101,18 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--rho", type=float, nargs="+", default=sorted(COLOURS))
     parser.add_argument("--sizes", type=int, nargs="+", default=[100])
     parser.add_argument("--instances", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="of the first instance; the others follow it")
     parser.add_argument("--first", type=float, choices=RATIOS, default=2.0, help="pi over the spinodal to begin with")
     parser.add_argument("--points", nargs="+", metavar="RHO:N:RATIO", help="these points only")
     parser.add_argument("--single", action="store_true", help="one run of each instance")
     parser.add_argument("--draw", action="store_true", help="only draw the results so far")
     given = parser.parse_args(arguments)
-    method = SINGLE if given.single else VOTE
+    method, seeds = SINGLE if given.single else VOTE, range(given.first_seed, given.first_seed + given.instances)
     if given.points:
         for rho, n, ratio in (words.split(":") for words in given.points):
-            point(float(rho), int(n), float(ratio), given.instances, method)
+            point(float(rho), int(n), float(ratio), seeds, method)
     elif not given.draw:
         for rho in given.rho:
             for n in given.sizes:
-                walk(rho, n, given.instances, given.first, method)
+                walk(rho, n, seeds, given.first, method)
     draw()

@@ -12,11 +12,13 @@ import numpy as np
 from ...model.model import Model, stacked
 from ...model.priors import Moments
 from ...model.sampling import Observed
+from ...pair import Pair
 from ..search import bias
 from ..search.diagnostics import judge
 from ..search.learning import NEGLIGIBLE, OF_NOISE, parameters, with_parameters
 from ..search.noise import Held, predicted, reconciled
 from ..search.population import Request, confirmed, course, together
+from ..search.supports import signals_searched
 from ..search.vote import Elected, Member, Trust, best_match, has, spare_atoms, start_from, verdict
 from ..solution import Solution, Status, Trace, joined
 from ..solvers.base import Estimate
@@ -34,8 +36,8 @@ _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
 _ROOM, _MOST_TOGETHER = 0.5, 256
 # An atom that turns by more than this squared sine after the runs were compared is another atom. Atoms named in a reason, at most.
 _MOVED, _NAMED = 0.1, 5
-# The seed of entries held out is 1, that of data drawn again another.
-_REDRAWN = 2
+# The seed of entries held out is 1; those of data drawn again, and of a search for the nonzeros of single signals, are others.
+_REDRAWN, _SIGNALS = 2, 3
 
 
 def held_share(mask: np.ndarray) -> float:
@@ -178,6 +180,7 @@ class Runs:
             best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
             for k, end in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
                 best[k] = _with_its_way(end.found, end.sound, best[k])
+            best = self._with_signals_searched(best, keeps)
             # What others agreed on, and was mended since, is compared again; what was in doubt stays so.
             agreed = [k for k, each in enumerate(elected) if each.others and not each.agreement.doubtful.size]
             changed = [k for k in agreed if best[k].status is Status.CONVERGED and _changed(best[k], elected[k]).size]
@@ -205,6 +208,25 @@ class Runs:
         jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
 
+    def _with_signals_searched(self, best: list[Solution], keeps: list[bool]) -> list[Solution]:
+        """Runs that settled go on from the nonzeros of single signals that they did not find: see `search/supports.py`."""
+        starts = {}
+        for k, found in enumerate(best):
+            if found.status is Status.CONVERGED:
+                if self.wishes.progress is not None:
+                    self.wishes.progress("looking at single signals", self.iterations, np.nan)
+                mask = None if self.observed.mask is None else self.observed.mask[k]
+                now = _estimate(found, None, self.dtype)
+                better = signals_searched(now.F, now.X, self.observed.Y[k], mask, found.model, (*self._seed(k), _SIGNALS))
+                if better is not None:
+                    means, variances = (Pair(*each) for each in zip(now.F, better, strict=True))
+                    starts[k] = replace(found, mean=means, variance=variances)
+        ends = self._settled(list(starts.items()), keeps, strong=True)
+        for k, end in zip(starts, ends, strict=True):
+            if end.sound:
+                best[k] = _with_its_way(end.found, True, best[k])
+        return best
+
     def _unbiased(self, found: list[Solution], keeps: list[bool], learn: tuple[str, ...]) -> list[Solution]:
         """With parameters such as would have been learned if runs learned them right: see `search/bias.py`."""
         names = [[name for name in learn if name in bias.CORRECTED and not (keep and name in OF_NOISE)] for keep in keeps]
@@ -222,8 +244,11 @@ class Runs:
             observed, models = Observed(np.stack([each.Y for _, each in asked]), None, mask), [each.model for _, each in asked]
             again = Runs(self.plan, observed, models, self.seeds, wishes, self.placement, None)
             again.holds, again.widest = self.holds, self.widest  # so that the programs are those that there are
-            jobs = [Job(i, 0, each.start, each.model, keeps[k]) for i, (k, each) in enumerate(asked)]
-            return [end.found.model if end.sound else None for end in again.make(jobs, wishes)]
+            keeping = [keeps[k] for k, _ in asked]
+            jobs = [Job(i, 0, each.start, each.model, keeping[i]) for i, (_, each) in enumerate(asked)]
+            ends = again.make(jobs, wishes)
+            searched = again._with_signals_searched([end.found for end in ends], keeping)
+            return [found.model if end.sound else None for end, found in zip(ends, searched, strict=True)]
 
         return together(courses, learned)
 
