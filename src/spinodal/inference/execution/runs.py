@@ -27,7 +27,7 @@ from ..task import Data
 from .batch import Plan, random_draws
 from .checkpoint import EARLY, ELECTABLE, FINAL, TRIAL, Checkpoint, Ended
 from .group import Outcome, Wishes, solve_group, widths
-from .machine import OneDevice, bytes_needed, memory
+from .machine import OneDevice, bytes_needed, memory, one_thread_each
 
 # Entries held out to learn the noise from: so many, but not less or more than these shares of all, and none at all of too few. 4000 tell
 # a variance to 2%.
@@ -217,7 +217,8 @@ class Runs:
                     self.wishes.progress("looking at single signals", self.iterations, np.nan)
                 mask = None if self.observed.mask is None else self.observed.mask[k]
                 now = _estimate(found, None, self.dtype)
-                better = signals_searched(now.F, now.X, self.observed.Y[k], mask, found.model, (*self._seed(k), _SIGNALS))
+                with one_thread_each():
+                    better = signals_searched(now.F, now.X, self.observed.Y[k], mask, found.model, (*self._seed(k), _SIGNALS))
                 if better is not None:
                     means, variances = (Pair(*each) for each in zip(now.F, better, strict=True))
                     starts[k] = replace(found, mean=means, variance=variances)

@@ -27,14 +27,14 @@ _HOT, _LEVELS = 0.3, 16
 # So many chains of a signal are followed together. In each step they change so many times for every measurement: more slowly, where no two
 # met the likeliest support.
 _CHAINS, _CHANGES = 3, (0.6, 2.4)
-# All chains together take at most so many multiplications (a second or so), and those that are followed together have at most so many
+# All chains together take at most so many multiplications (half a second or so), and those that are followed together have at most so many
 # numbers in their matrices.
-_WORK, _ROOM = 1e9, 200_000
+_WORK, _ROOM = 5e8, 200_000
 # A support must be likelier than the one before by this much, in nats, to be worth it. If the model makes data like these, or so many
 # nonzeros, only at so many standard deviations, the signal is not one of its own (but of an outlier, say) and is left alone.
 _WORTH, _ODD = 3.0, 5.0
 # No noise is taken to be below this share of a signal's power.
-_ROUNDING = 1e-10
+_ROUNDING = 1e-6
 
 
 class Sparse(NamedTuple):
@@ -120,6 +120,10 @@ def change(chains: Chains, signals: Signals, random: np.random.Generator) -> Non
     chains.inverse[:] -= (share[:, None] * toward)[:, :, None] * toward[:, None, :]
     chains.a[:] -= share[:, None] * overlap**2
     chains.b[:] -= (share * b + sign * prior.mean * (1 - share * a))[:, None] * overlap
+    lost = np.flatnonzero((chains.on & ~(prior.variance * chains.a < 1)).any(axis=1))
+    if lost.size:  # to rounding
+        for old, new in zip(chains, started(signals.rows(lost), chains.on[lost]), strict=True):
+            old[lost] = new
 
 
 def annealed(signals: Signals, changes: int, random: np.random.Generator) -> Met:
@@ -219,7 +223,8 @@ def signals_searched(F: Moments, X: Moments, Y: np.ndarray, mask: np.ndarray | N
     signals = Signals(np.asarray(F.mean, float) / np.sqrt(N), rows, weights, law)
     before = (X.mean[:, which] ** 2 > X.variance[:, which]).T
     met = searched(signals, before, np.random.default_rng(seed))
-    better = np.flatnonzero((met.evidence > started(signals, before).evidence + _WORTH) & plausible(signals, met.on))
+    gained = started(signals, met.on).evidence - started(signals, before).evidence
+    better = np.flatnonzero((gained > _WORTH) & plausible(signals, met.on))
     if not better.size:
         return None
     mean, variance = (each.copy() for each in X)
