@@ -3,9 +3,11 @@
 In small systems a few signals have more nonzeros than message passing can tell from so few measurements, though the data would say. Given
 F, the evidence of a signal's support (which of its entries are not zero) has a closed form: the values are Gaussian and are integrated
 out. Chains of supports, which change by one entry at a time, are cooled as message passing is: with noise that is added and taken away
-again. The run then goes on from the likeliest support that was met.
+again. The run then goes on from the likeliest support that was met, if two chains met it.
 
-Nothing proves that this is the likeliest of all. It is never less likely than the one before.
+Nothing proves that this is the likeliest of all. It is never less likely than the one before. A support that one chain met alone is often
+wrong, and its values are too sure of themselves: at N = 64, M = 32 and density .2 the squared errors of signals that took such supports
+were 7 times their variances, where those that message passing leaves unsolved are at 2.6 times.
 """
 
 from __future__ import annotations
@@ -149,8 +151,8 @@ def _followed(signals: Signals, on: np.ndarray, changes: int, random: np.random.
     return chains, best
 
 
-def searched(signals: Signals, before: np.ndarray, random: np.random.Generator) -> Met:
-    """The likeliest support met of each signal, the one from before included. Those that two chains met are looked for no further."""
+def searched(signals: Signals, before: np.ndarray, random: np.random.Generator) -> tuple[Met, np.ndarray]:
+    """The likeliest support met of each signal, the one from before included, and whether it was met twice."""
     M, N = signals.matrix.shape
     best, work = Met(before.copy(), started(signals, before).evidence), _WORK
     agreed = np.zeros(len(before), bool)
@@ -165,7 +167,7 @@ def searched(signals: Signals, before: np.ndarray, random: np.random.Generator) 
             for k in here:
                 own = np.flatnonzero(which == k)
                 _elect(best, k, met.on[own], met.evidence[own], agreed)
-    return best
+    return best, agreed
 
 
 def _elect(best: Met, k: int, on: np.ndarray, evidence: np.ndarray, agreed: np.ndarray) -> None:
@@ -222,9 +224,9 @@ def signals_searched(F: Moments, X: Moments, Y: np.ndarray, mask: np.ndarray | N
     rows, weights = (each[:, which].T.astype(float) for each in (Y, certain))
     signals = Signals(np.asarray(F.mean, float) / np.sqrt(N), rows, weights, law)
     before = (X.mean[:, which] ** 2 > X.variance[:, which]).T
-    met = searched(signals, before, np.random.default_rng(seed))
+    met, agreed = searched(signals, before, np.random.default_rng(seed))
     gained = started(signals, met.on).evidence - started(signals, before).evidence
-    better = np.flatnonzero((gained > _WORTH) & plausible(signals, met.on))
+    better = np.flatnonzero(agreed & (gained > _WORTH) & plausible(signals, met.on))
     if not better.size:
         return None
     mean, variance = (each.copy() for each in X)
