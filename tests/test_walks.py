@@ -34,8 +34,8 @@ def test_a_command_passes_no_more_modules_than_it_did(walk, capsys: pytest.Captu
     assert '"status"' in capsys.readouterr().out
     # Two of them look for what is suspicious in the data and the fit; three make several runs, compare them and count what they agree on;
     # one tells names from numbers in tables, of text and of Parquet; one writes files whole, for results, checkpoints and estimators alike;
-    # one learns parameters again from data drawn with them.
-    assert len(passed) <= 49, passed
+    # one learns parameters again from data drawn with them; one looks for the nonzeros of signals that a run left unsolved.
+    assert len(passed) <= 50, passed
     assert {"spinodal.inference.execution.runs", "spinodal.inference.search.population", "spinodal.inference.search.vote"} <= set(passed)
     assert {"spinodal.io.read", "spinodal.io.write"} <= set(passed)
 

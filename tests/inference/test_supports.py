@@ -121,7 +121,7 @@ def test_signals_that_lost_their_nonzeros_get_them_back_and_others_stay() -> Non
     assert np.mean((found.mean[:, :3] - instance.truth.X[:, :3]) ** 2) < 0.02 * np.mean(instance.truth.X[:, :3] ** 2)
 
 
-@pytest.mark.parametrize("case", ["solved", "another prior", "another channel", "too many"])
+@pytest.mark.parametrize("case", ["solved", "another prior", "another channel", "too many", "too much work"])
 def test_nothing_is_looked_for_in_vain(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supports, "searched", lambda *_: pytest.fail("searched"))
     problem = sp.Problem.sparse(alpha=0.5, pi=5.0, rho=0.1, noise_variance=1e-4)
@@ -129,6 +129,8 @@ def test_nothing_is_looked_for_in_vain(case: str, monkeypatch: pytest.MonkeyPatc
     F, X = known(instance)
     if case != "solved":
         X.mean[:, : 100 if case == "too many" else 3] = 0.0
+    if case == "too much work":
+        monkeypatch.setattr(supports, "_WORK", 1e3)
     if case == "another prior":
         problem = problem.replace(prior=sp.Pair(sp.Gaussian(), sp.Laplace(1.0)))
     if case == "another channel":

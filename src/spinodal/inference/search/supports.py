@@ -157,17 +157,29 @@ def searched(signals: Signals, before: np.ndarray, random: np.random.Generator) 
     best, work = Met(before.copy(), started(signals, before).evidence), _WORK
     agreed = np.zeros(len(before), bool)
     together = max(1, _ROOM // (_CHAINS * M * M))
-    for number in (max(1, round(each * M)) for each in _CHANGES):
-        cost = _CHAINS * _LEVELS * number * M * (M + N)
-        left = np.flatnonzero(~agreed)[: int(work // cost)]
-        work -= cost * len(left)
+    for changes in _CHANGES:
+        left = np.flatnonzero(~agreed)[: affordable(work, changes, M, N)]
+        work -= len(left) * _cost(changes, M, N)
         for here in np.array_split(left, -(-len(left) // together) or 1):
             which = np.repeat(here, _CHAINS)
-            met = annealed(signals.rows(which), number, random)
+            met = annealed(signals.rows(which), _number(changes, M), random)
             for k in here:
                 own = np.flatnonzero(which == k)
                 _elect(best, k, met.on[own], met.evidence[own], agreed)
     return best, agreed
+
+
+def affordable(work: float, changes: float, M: int, N: int) -> int:
+    """For how many signals so much work is enough."""
+    return int(work // _cost(changes, M, N))
+
+
+def _cost(changes: float, M: int, N: int) -> float:
+    return float(_CHAINS * _LEVELS * _number(changes, M) * M * (M + N))
+
+
+def _number(changes: float, M: int) -> int:
+    return max(1, round(changes * M))
 
 
 def _elect(best: Met, k: int, on: np.ndarray, evidence: np.ndarray, agreed: np.ndarray) -> None:
@@ -182,10 +194,8 @@ def given(signals: Signals, on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of every entry, the support being this one."""
     a, b = without(started(signals, on), signals.prior)
     spread = np.maximum(1 + signals.prior.variance * a, 1.0)
-    tiny = np.finfo(float).tiny
-    return np.where(on, (signals.prior.mean + signals.prior.variance * b) / spread, 0.0), np.where(
-        on, signals.prior.variance / spread, tiny
-    )
+    mean = np.where(on, (signals.prior.mean + signals.prior.variance * b) / spread, 0.0)
+    return mean, np.where(on, signals.prior.variance / spread, np.finfo(float).tiny)
 
 
 def plausible(signals: Signals, on: np.ndarray) -> np.ndarray:
@@ -200,24 +210,26 @@ def plausible(signals: Signals, on: np.ndarray) -> np.ndarray:
     return (distance < known + _ODD * np.sqrt(2 * known)) & (on.sum(axis=1) < number + _ODD * spread)
 
 
-def unsolved(left: np.ndarray, certain: np.ndarray) -> np.ndarray:
-    """The signals with residuals far above those of most, and above the noise; arrays are M x P. None, if they are many."""
-    level = np.sum(certain * left**2, axis=0) / np.maximum(1, np.sum(certain > 0, axis=0))
+def unsolved(square: np.ndarray, certain: np.ndarray) -> np.ndarray:
+    """The signals with squared residuals (M x P) far above those of most, and above the noise, the worst last. None, if they are many."""
+    level = np.sum(certain * square, axis=0) / np.maximum(1, np.sum(certain > 0, axis=0))
     far = np.flatnonzero(level > max(1.0, _FAR * float(np.quantile(level, 0.25))))
     return far[np.argsort(level[far])] if far.size <= _MOST_SHARE * level.size else far[:0]
 
 
 def signals_searched(F: Moments, X: Moments, Y: np.ndarray, mask: np.ndarray | None, model: Model, seed: Sequence[int]) -> Moments | None:
     """X with the signals that were left unsolved looked at again, where codes are sparse and noise is Gaussian. None: nothing was found."""
-    prior, channel = model.prior.X, model.channel
-    if not (isinstance(prior, GaussBernoulli) and isinstance(channel, GaussianNoise)):
+    prior = model.prior.X
+    if not (isinstance(prior, GaussBernoulli) and isinstance(model.channel, GaussianNoise)):
         return None
     N = F.mean.shape[1]
     seen = np.isfinite(Y) if mask is None else np.isfinite(Y) & mask
     Y = np.where(seen, Y, 0)
-    noise = channel.variance + F.variance @ (X.mean**2 + X.variance) / N
-    certain = np.where(seen, 1 / np.maximum(noise, _ROUNDING * np.mean(Y**2, axis=0) + np.finfo(Y.dtype).tiny), 0)
-    which = unsolved(np.where(seen, Y - F.mean @ X.mean / np.sqrt(N), 0), certain)
+    w, V = F.mean @ X.mean / np.sqrt(N), F.variance @ (X.mean**2 + X.variance) / N
+    with np.errstate(divide="ignore", invalid="ignore"):  # where there is no noise at all
+        precision = np.fmin(model.channel.output(Y, w, V).precision, 1 / (_ROUNDING * np.mean(Y**2, axis=0)))
+    certain = np.where(seen & np.isfinite(precision), precision, 0)
+    which = unsolved((Y - w) ** 2, certain)[: affordable(_WORK, _CHANGES[0], *F.mean.shape)]
     if not which.size:
         return None
     law = Sparse(float(np.log(prior.rho) - np.log1p(-prior.rho)), float(prior.mean), float(prior.variance))
