@@ -19,7 +19,7 @@ from spinodal.figures.palette import PHASE_COLOURS, phase_key
 from spinodal.inference.solution import Names, Status
 from spinodal.report.page import check_atom_shape, place_in_words, report_html, write_report
 from spinodal.report.phases import ADVICE, PHASE_IN_WORDS
-from spinodal.report.solution import NEXT_STEP, VERDICT
+from spinodal.report.solution import NEXT_STEP, VERDICT, next_step
 from spinodal.theory import PHASES, outcomes
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
@@ -220,6 +220,14 @@ def test_the_summary_of_a_run_that_can_not_be_trusted(status: Status) -> None:
     assert "as it should be" not in text
     for words in (status.value, "can't be trusted", "learned, not to be relied on", NEXT_STEP[status]):
         assert words in text
+
+
+@pytest.mark.parametrize(("count", "first"), [(0, ""), (1, "First see to the warning. "), (2, "First see to the warnings. ")])
+def test_warnings_come_first_where_the_result_can_not_be_trusted(count: int, first: str) -> None:
+    for status, expected in ((Status.DEGENERATE, first + NEXT_STEP[Status.DEGENERATE]), (Status.CONVERGED, NEXT_STEP[Status.CONVERGED])):
+        warned = replace(solved(), status=status)
+        vars(warned)["warnings"] = ("rows 1 and 2 are noisier",) * count
+        assert next_step(warned, None) == expected
 
 
 def test_every_status_has_its_words() -> None:

@@ -197,7 +197,7 @@ def _result(solution: Solution, method: str) -> dict[str, Any]:
         "status": str(status),
         "reason": str(solution.reason),
         "trusted": status.trusted,
-        "next_step": words.NEXT_STEP[status],
+        "next_step": words.next_step(solution, None),
         "iterations": int(solution.iterations),
         "runs": int(solution.runs),
         **({} if solution.runs < 2 else {"reproducibility": np.asarray(solution.reproducibility).tolist()}),

@@ -68,7 +68,7 @@ def small_table(solution: Solution) -> str:
         return f"<p>{escape(one_line(solution))}</p>"
     rows = "".join(
         f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(words)}</td></tr>'
-        for name, words in (("size", _size(solution)), *facts(solution), ("next", NEXT_STEP[status(solution)]))
+        for name, words in (("size", _size(solution)), *facts(solution), ("next", next_step(solution, None)))
     )
     return f"<div><table>{rows}</table>{_course(solution)}</div>"
 
@@ -208,8 +208,12 @@ def predicted(solution: Solution) -> Outcome | None:
 
 
 def next_step(solution: Solution, outcome: Outcome | None) -> str:
-    """What to do next: what the status asks for, or else the phase."""
-    return NEXT_STEP[status(solution)] if outcome is None else ADVICE.get(outcome.phase, NEXT_STEP[status(solution)])
+    """What to do next: what the status asks for, or else the phase. Warnings come first where the result can't be trusted."""
+    ended = status(solution)
+    if outcome is not None:
+        return ADVICE.get(outcome.phase, NEXT_STEP[ended])
+    first = "" if ended.trusted or not solution.warnings else f"First see to the warning{'s' * (len(solution.warnings) > 1)}. "
+    return first + NEXT_STEP[ended]
 
 
 def expectation(solution: Solution, outcome: Outcome | None) -> str:
