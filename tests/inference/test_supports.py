@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,3 +169,25 @@ def test_with_few_measurements_signals_are_solved_that_message_passing_leaves(mo
         (signals, angle), (signals_before, angle_before) = errors["with", seed], errors["without", seed]
         assert signals < signals_before / 1.5
         assert angle < 1.02 * angle_before
+
+
+@pytest.mark.claims
+def test_a_solve_goes_on_exactly_after_signals_were_looked_at(tmp_path: Path) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupts(stage: str, iteration: int, residual: float) -> None:
+        stages.append(stage)
+        if stages[-1] == "iterating" and "looking at single signals" in stages:
+            raise Interrupted
+
+    stages: list[str] = []
+    problem = sp.Problem.sparse(alpha=1.0, pi=15.0, rho=0.4, noise_variance=1e-10)
+    instance = sp.sample(problem, 20, seed=0)
+    kept = {"n_atoms": 20, "checkpoint": tmp_path / "state.npz", "every": 5}
+    with pytest.raises(Interrupted):
+        sp.solve(instance.observed, problem, progress=interrupts, **kept)
+    whole, rest = sp.solve(instance.observed, problem, n_atoms=20), sp.solve(instance.observed, problem, **kept)
+    for name in ("F", "X"):
+        np.testing.assert_array_equal(getattr(rest.mean, name), getattr(whole.mean, name))
+    assert rest.iterations == whole.iterations
