@@ -191,3 +191,15 @@ def test_a_solve_goes_on_exactly_after_signals_were_looked_at(tmp_path: Path) ->
     for name in ("F", "X"):
         np.testing.assert_array_equal(getattr(rest.mean, name), getattr(whole.mean, name))
     assert rest.iterations == whole.iterations
+
+
+@pytest.mark.claims
+def test_instances_of_a_batch_have_signals_of_their_own() -> None:
+    """Everything is learned, so that signals of data drawn again are looked at, too: more of them than there are seeds."""
+    problem = sp.Problem.sparse(alpha=0.5, pi=15.0, rho=0.15, noise_variance=1.5e-3)
+    instances = [sp.sample(problem, 40, seed=seed) for seed in (1, 2)]
+    together = sp.solve(np.stack([each.observed.Y for each in instances]), n_atoms=40, seed=[3, 4])
+    for k, instance in enumerate(instances):
+        assert together[k].status == "converged"
+        assert together[k].model.noise_variance == pytest.approx(problem.noise_variance, rel=0.15)
+        assert np.mean(sp.score(together[k].mean, instance.truth).angle) < 3e-3

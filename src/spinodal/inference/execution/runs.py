@@ -180,7 +180,7 @@ class Runs:
             best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
             for k, end in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
                 best[k] = _with_its_way(end.found, end.sound, best[k])
-            best = self._with_signals_searched(best, keeps)
+            best = self._with_signals_searched(best, keeps, [self._seed(k) for k in range(self.size)])
             # What others agreed on, and was mended since, is compared again; what was in doubt stays so.
             agreed = [k for k, each in enumerate(elected) if each.others and not each.agreement.doubtful.size]
             changed = [k for k in agreed if best[k].status is Status.CONVERGED and _changed(best[k], elected[k]).size]
@@ -208,7 +208,7 @@ class Runs:
         jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
 
-    def _with_signals_searched(self, best: list[Solution], keeps: list[bool]) -> list[Solution]:
+    def _with_signals_searched(self, best: list[Solution], keeps: list[bool], seeds: list[tuple[int, int]]) -> list[Solution]:
         """Runs that settled go on from the nonzeros of single signals that they did not find: see `search/supports.py`."""
         starts = {}
         for k, found in enumerate(best):
@@ -218,7 +218,7 @@ class Runs:
                 mask = None if self.observed.mask is None else self.observed.mask[k]
                 now = _estimate(found, None, self.dtype)
                 with one_thread_each():
-                    better = signals_searched(now.F, now.X, self.observed.Y[k], mask, found.model, (*self._seed(k), _SIGNALS))
+                    better = signals_searched(now.F, now.X, self.observed.Y[k], mask, found.model, (*seeds[k], _SIGNALS))
                 if better is not None:
                     means, variances = (Pair(*each) for each in zip(now.F, better, strict=True))
                     starts[k] = replace(found, mean=means, variance=variances)
@@ -248,7 +248,7 @@ class Runs:
             keeping = [keeps[k] for k, _ in asked]
             jobs = [Job(i, 0, each.start, each.model, keeping[i]) for i, (_, each) in enumerate(asked)]
             ends = again.make(jobs, wishes)
-            searched = again._with_signals_searched([end.found for end in ends], keeping)
+            searched = again._with_signals_searched([end.found for end in ends], keeping, [self._seed(k) for k, _ in asked])
             return [found.model if end.sound else None for end, found in zip(ends, searched, strict=True)]
 
         return together(courses, learned)
