@@ -79,14 +79,18 @@ def test_given_a_support_values_are_those_of_least_squares_with_a_prior() -> Non
 
 
 def test_the_likeliest_of_all_supports_is_found() -> None:
-    """Of 512 supports, by trying them all. Most are met twice, and what was met twice is the likeliest."""
-    signals, on = drawn(4, count=30)
+    """Of 512 supports, by trying them all. Most signals have a support that was met twice, and nine in ten of these are the likeliest."""
     every = np.array(list(itertools.product([False, True], repeat=9)))
-    best = [np.max(supports.started(signals.rows(np.full(len(every), k)), every).evidence) for k in range(30)]
-    met, agreed = supports.searched(signals, on, np.random.default_rng(0))
+    found = []
+    for seed in range(4):
+        signals, on = drawn(seed, count=30)
+        best = [np.max(supports.started(signals.rows(np.full(len(every), k)), every).evidence) for k in range(30)]
+        met, agreed = supports.searched(signals, np.zeros_like(on), np.random.default_rng(0))
+        found += list(zip(agreed, met.evidence > np.array(best) - 1e-6, strict=True))
+        assert np.all(met.evidence >= supports.started(signals, np.zeros_like(on)).evidence - 1e-9)
+    agreed, likeliest = np.array(found).T
     assert np.mean(agreed) > 0.8
-    np.testing.assert_allclose(met.evidence[agreed], np.array(best)[agreed], rtol=1e-9)
-    assert np.all(met.evidence >= supports.started(signals, on).evidence - 1e-9)
+    assert np.mean(likeliest[agreed]) > 0.9
 
 
 def test_the_same_seed_meets_the_same() -> None:

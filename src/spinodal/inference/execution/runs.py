@@ -36,6 +36,8 @@ _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
 _ROOM, _MOST_TOGETHER = 0.5, 256
 # An atom that turns by more than this squared sine after the runs were compared is another atom. Atoms named in a reason, at most.
 _MOVED, _NAMED = 0.1, 5
+# Where more than this share of the signals were found one by one, runs misjudge parameters.
+_FEW = 0.01
 # The seed of entries held out is 1; those of data drawn again, and of a search for the nonzeros of single signals, are others.
 _REDRAWN, _SIGNALS = 2, 3
 
@@ -180,7 +182,8 @@ class Runs:
             best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
             for k, end in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
                 best[k] = _with_its_way(end.found, end.sound, best[k])
-            best = self._with_signals_searched(best, keeps, [self._seed(k) for k in range(self.size)])
+            looked = self._with_signals_searched(list(enumerate(best)), keeps, [self._seed(k) for k in range(self.size)])
+            best, hard = [found for found, _ in looked], [share > _FEW for _, share in looked]
             # What others agreed on, and was mended since, is compared again; what was in doubt stays so.
             agreed = [k for k, each in enumerate(elected) if each.others and not each.agreement.doubtful.size]
             changed = [k for k in agreed if best[k].status is Status.CONVERGED and _changed(best[k], elected[k]).size]
@@ -190,7 +193,7 @@ class Runs:
                 elected[k] = each
         judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         if votes and learn:
-            judged = self._unbiased(judged, [each.noise is not None for each in elected], learn)
+            judged = self._unbiased(judged, [each.noise is not None for each in elected], hard, learn)
         return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
 
     def _with_all_entries(self, elected: list[Elected]) -> list[Elected]:
@@ -208,32 +211,39 @@ class Runs:
         jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
 
-    def _with_signals_searched(self, best: list[Solution], keeps: list[bool], seeds: list[tuple[int, int]]) -> list[Solution]:
-        """Runs that settled go on from the nonzeros of single signals that they did not find: see `search/supports.py`."""
-        starts = {}
-        for k, found in enumerate(best):
-            if found.status is Status.CONVERGED:
+    def _with_signals_searched(
+        self, found: list[tuple[int, Solution]], keeps: list[bool], seeds: list[tuple[int, int]]
+    ) -> list[tuple[Solution, float]]:
+        """Runs that settled go on from the nonzeros of single signals that they did not find (`search/supports.py`); each with the share of
+        its signals that are others now."""
+        ends = [(each, 0.0) for _, each in found]
+        starts: dict[int, tuple[tuple[int, Solution], float]] = {}
+        for i, (k, each) in enumerate(found):
+            if each.status is Status.CONVERGED:
                 if self.wishes.progress is not None:
                     self.wishes.progress("looking at single signals", self.iterations, np.nan)
                 mask = None if self.observed.mask is None else self.observed.mask[k]
-                now = _estimate(found, None, self.dtype)
+                now = _estimate(each, None, self.dtype)
                 with one_thread_each():
-                    better = signals_searched(now.F, now.X, self.observed.Y[k], mask, found.model, (*seeds[k], _SIGNALS))
+                    better = signals_searched(now.F, now.X, self.observed.Y[k], mask, each.model, (*seeds[k], _SIGNALS))
                 if better is not None:
-                    means, variances = (Pair(*each) for each in zip(now.F, better, strict=True))
-                    starts[k] = replace(found, mean=means, variance=variances)
-        ends = self._settled(list(starts.items()), keeps, strong=True)
-        for k, end in zip(starts, ends, strict=True):
+                    means, variances = (Pair(*pair) for pair in zip(now.F, better, strict=True))
+                    share = float(np.mean(np.any(better.mean != now.X.mean, axis=0)))
+                    starts[i] = (k, replace(each, mean=means, variance=variances)), share
+        settled = self._settled([start for start, _ in starts.values()], keeps, strong=True)
+        for (i, (_, share)), end in zip(starts.items(), settled, strict=True):
             if end.sound:
-                best[k] = _with_its_way(end.found, True, best[k])
-        return best
+                ends[i] = _with_its_way(end.found, True, found[i][1]), share
+        return ends
 
-    def _unbiased(self, found: list[Solution], keeps: list[bool], learn: tuple[str, ...]) -> list[Solution]:
-        """With parameters such as would have been learned if runs learned them right: see `search/bias.py`."""
+    def _unbiased(self, found: list[Solution], keeps: list[bool], hard: list[bool], learn: tuple[str, ...]) -> list[Solution]:
+        """With parameters such as would have been learned if runs learned them right: see `search/bias.py`. Where signals were `hard`,
+        those of the data drawn are looked at one by one, too."""
         names = [[name for name in learn if name in bias.CORRECTED and not (keep and name in OF_NOISE)] for keep in keeps]
         masks = [None if self.observed.mask is None else self.observed.mask[k] for k in range(self.size)]
         seeds = [(*self._seed(k), _REDRAWN) for k in range(self.size)]
-        courses = [bias.course(*each, self.dtype) for each in zip(found, names, masks, seeds, strict=True)]
+        dtypes = [self.dtype] * self.size
+        courses = [bias.course(*each) for each in zip(found, names, masks, seeds, dtypes, hard, strict=True)]
 
         def learned(asked: list[tuple[int, bias.Drawn]]) -> list[Model | None]:
             """What runs learn from data that were drawn, each like those of an instance; None where a run went wrong."""
@@ -248,8 +258,12 @@ class Runs:
             keeping = [keeps[k] for k, _ in asked]
             jobs = [Job(i, 0, each.start, each.model, keeping[i]) for i, (_, each) in enumerate(asked)]
             ends = again.make(jobs, wishes)
-            searched = again._with_signals_searched([end.found for end in ends], keeping, [self._seed(k) for k, _ in asked])
-            return [found.model if end.sound else None for end, found in zip(ends, searched, strict=True)]
+            learned_by: list[Model | None] = [end.found.model if end.sound else None for end in ends]
+            looked = [i for i, (k, _) in enumerate(asked) if hard[k] and learned_by[i] is not None]
+            searched = again._with_signals_searched([(i, ends[i].found) for i in looked], keeping, [self._seed(k) for k, _ in asked])
+            for i, (end, _) in zip(looked, searched, strict=True):
+                learned_by[i] = end.model
+            return learned_by
 
         return together(courses, learned)
 

@@ -28,8 +28,8 @@ CORRECTED = ("noise_variance", "density", "slab_variance")
 _WORTH = (Status.CONVERGED, Status.UNCONFIRMED)
 # So many times data are drawn from what is thought to be right.
 _TURNS = 2
-# Where the first sets of data drawn, so many at most, say that nothing is wrong by more than this, that is believed.
-_FIRST, _RIGHT = 2, 0.03
+# Where the first set of data drawn says that nothing is wrong by more than this, that is believed.
+_RIGHT = 0.03
 # In each turn so many sets of data are drawn that their nonzeros tell factors to this relative error, but no more than these; a run on them
 # may take so many iterations.
 _ERROR, _MOST, ITERATIONS = 0.01, 4, 1500
@@ -58,15 +58,15 @@ class Drawn(NamedTuple):
 
 
 def course(
-    found: Solution, names: Sequence[str], mask: np.ndarray | None, seed: Sequence[int], dtype: Any
+    found: Solution, names: Sequence[str], mask: np.ndarray | None, seed: Sequence[int], dtype: Any, errs: bool = False
 ) -> Generator[list[Drawn], list[Model | None], Solution]:
     """The solution with these parameters corrected: yields data to be learned from, of which entries are observed as the `mask` says, and
-    is sent the models that runs on them end with, None for one that went wrong."""
+    is sent the models that runs on them end with, None for one that went wrong. That a run `errs` may be known before."""
     better = found
     if not names or found.status not in _WORTH or not can_draw(found.model):
         return found
-    for turn in range(1 + _TURNS):  # few sets of data first, to see whether there is anything to correct
-        drawn = [drawn_again(better, mask, (*seed, turn, k), dtype) for k in range(times(found) if turn else min(_FIRST, times(found)))]
+    for turn in range(errs, 1 + _TURNS):  # one set of data first, to see whether there is anything to correct
+        drawn = [drawn_again(better, mask, (*seed, turn, k), dtype) for k in range(times(found) if turn else 1)]
         by = factors(drawn, (yield drawn), names)
         if turn:
             better = corrected(found, by)

@@ -28,7 +28,7 @@ _FAR, _MOST_SHARE = 3.0, 0.25
 _HOT, _LEVELS = 0.3, 16
 # So many chains of a signal are followed together. In each step they change so many times for every measurement: more slowly, where no two
 # met the likeliest support.
-_CHAINS, _CHANGES = 3, (0.6, 2.4)
+_CHAINS, _CHANGES = 3, (0.6, 1.2)
 # All chains together take at most so many multiplications (half a second or so), and those that are followed together have at most so many
 # numbers in their matrices.
 _WORK, _ROOM = 5e8, 200_000
@@ -37,6 +37,7 @@ _WORK, _ROOM = 5e8, 200_000
 _WORTH, _ODD = 3.0, 5.0
 # No noise is taken to be below this share of a signal's power.
 _ROUNDING = 1e-6
+_EPS = float(np.finfo(float).eps)
 
 
 class Sparse(NamedTuple):
@@ -93,16 +94,19 @@ def started(signals: Signals, on: np.ndarray) -> Chains:
 
 def without(chains: Chains, prior: Sparse) -> tuple[np.ndarray, np.ndarray]:
     """The message to every entry from a model in which it is zero."""
-    apart = np.where(chains.on, np.maximum(1 - prior.variance * chains.a, np.finfo(float).eps), 1.0)
-    a = chains.a / apart
-    return a, chains.b / apart + np.where(chains.on, prior.mean * a, 0.0)
+    apart = np.where(chains.on, np.maximum(1 - prior.variance * chains.a, _EPS), 1.0)
+    a, b = chains.a / apart, chains.b / apart
+    return a, b + chains.on * (prior.mean * a) if prior.mean else b
 
 
 def gains(chains: Chains, prior: Sparse) -> np.ndarray:
     """The log evidence that each change of one entry brings."""
     a, b = without(chains, prior)
     spread = np.maximum(1 + prior.variance * a, 1.0)  # rounding can take it below
-    appears = prior.odds + (b**2 * prior.variance + 2 * b * prior.mean - a * prior.mean**2) / (2 * spread) - np.log(spread) / 2
+    pull = prior.variance * b**2
+    if prior.mean:
+        pull += prior.mean * (2 * b - prior.mean * a)
+    appears = prior.odds + (pull / spread - np.log(spread)) / 2
     return np.where(chains.on, -appears, appears)
 
 
@@ -110,18 +114,19 @@ def change(chains: Chains, signals: Signals, random: np.random.Generator) -> Non
     """Change one entry of every chain, in place: one drawn by Barker's rule, which prefers what brings more."""
     prior, each = signals.prior, np.arange(len(chains.on))
     gain = gains(chains, prior)
-    chance = np.cumsum(1 / (1 + np.exp(np.clip(-gain, -500, 500))), axis=1)
+    chance = np.cumsum(1 + np.tanh(gain / 2), axis=1)
     drawn = random.random((len(each), 1)) * chance[:, -1:]
     i = np.minimum(np.sum(chance < drawn, axis=1), gain.shape[1] - 1)
     sign, a, b = np.where(chains.on[each, i], -1.0, 1.0), chains.a[each, i], chains.b[each, i]
-    share = sign * prior.variance / np.maximum(1 + sign * prior.variance * a, np.finfo(float).eps)
+    share = sign * prior.variance / np.maximum(1 + sign * prior.variance * a, _EPS)
     toward = (chains.inverse @ signals.matrix.T[i][:, :, None])[:, :, 0]
     overlap = toward @ signals.matrix
     chains.evidence[:] += gain[each, i]
     chains.on[each, i] ^= True
     chains.inverse[:] -= (share[:, None] * toward)[:, :, None] * toward[:, None, :]
     chains.a[:] -= share[:, None] * overlap**2
-    chains.b[:] -= (share * b + sign * prior.mean * (1 - share * a))[:, None] * overlap
+    pulled = share * b + sign * prior.mean * (1 - share * a) if prior.mean else share * b
+    chains.b[:] -= pulled[:, None] * overlap
     lost = np.flatnonzero((chains.on & ~(prior.variance * chains.a < 1)).any(axis=1))
     if lost.size:  # to rounding
         for old, new in zip(chains, started(signals.rows(lost), chains.on[lost]), strict=True):
