@@ -33,7 +33,8 @@ NEXT_STEP = {
     Status.CONVERGED: "Check that the residuals look like noise, then use F and X with their variances.",
     Status.MAX_ITERATIONS: "Allow more iterations (max_iterations); if the run still does not settle, use fewer atoms or more signals.",
     Status.DIVERGED: "Check the units of Y and the given parameters, or leave out noise_variance and density so that they are learned.",
-    Status.DEGENERATE: "Try fewer atoms, more signals or more runs (runs).",
+    Status.DEGENERATE: "Try more atoms where residuals share directions that no atom has, and fewer where atoms are copies or unused; "
+    "or more signals, or more runs (runs).",
     Status.MISFIT: "Say how the data were measured (channel, --channel), as the reason suggests.",
     Status.UNCONFIRMED: "Use only atoms of high reproducibility. More signals, fewer atoms or more runs (runs) may settle the others.",
 }
