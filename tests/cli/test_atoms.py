@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import spinodal as sp
 from conftest import Done
@@ -57,7 +58,7 @@ def test_the_nominal_matrix_from_its_own_file(run_cli: Run, tmp_path: Path, inst
         (("--n-atoms", "ten"), "n_atoms must be a whole number"),
         (("--n-atoms", "0,2"), "n_atoms must"),
         (("--f-prime", "y.csv", "--n-atoms", "3,4", "--eta", "0.1"), "n_atoms"),
-        (("--f-prime", "holes.csv", "--eta", "0.1"), "f_prime must have all its entries"),
+        (("--f-prime", "holes.csv", "--eta", "0.1"), "F_prime must have all its entries"),
     ],
 )
 def test_refused_in_one_sentence(run_cli: Run, tmp_path: Path, options: tuple[str, ...], word: str) -> None:
@@ -69,3 +70,39 @@ def test_refused_in_one_sentence(run_cli: Run, tmp_path: Path, options: tuple[st
     assert done.err.count("\n") == 1
     assert word in done.err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("names", [("F_prime",), ("F_prime", "Y"), ("F_prime", "Y", "X"), ("F",), ("matrix",)])
+def test_the_nominal_matrix_is_found_among_others(run_cli: Run, tmp_path: Path, instance: sp.Instance, names: tuple[str, ...]) -> None:
+    """A file of a sample or of an earlier solution has Y too, which may have as many rows."""
+    observed = instance.observed
+    np.save(tmp_path / "y.npy", observed.Y)
+    np.savez(tmp_path / "f.npz", **{name: observed.F_prime if name in ("F_prime", "F", "matrix") else observed.Y for name in names})
+    words = ("--rho", "0.1", "--delta", "1e-2", "--eta", "0.1", "--max-iter", "5", "--lenient", "--json")
+    done = run_cli("solve", "y.npy", "--f-prime", "f.npz", *words)
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["n_atoms"] == observed.F_prime.shape[1]
+
+
+def test_rows_of_a_nominal_matrix_may_be_of_one_value(run_cli: Run, tmp_path: Path) -> None:
+    """The first row of a Hadamard or cosine matrix is."""
+    hadamard = scipy.linalg.hadamard(16).astype(float)
+    problem = sp.Problem.sparse(alpha=1.0, pi=6.0, rho=0.1, eta=0.0, noise_variance=1e-3)
+    X = sp.sample(problem, 16, seed=0).truth.X
+    np.savetxt(tmp_path / "y.csv", hadamard @ X / 4 + 0.03 * np.random.default_rng(0).normal(size=(16, X.shape[1])), delimiter=",")
+    np.savetxt(tmp_path / "f.csv", hadamard, delimiter=",")
+    np.savetxt(tmp_path / "noise.csv", np.full((16, 1), 1e-3), delimiter=",")
+    done = run_cli("solve", "y.csv", "--f-prime", "f.csv", "--noise-variance", "noise.csv", "--max-iter", "20", "--lenient", "--json")
+    assert done.code == 0, done.err
+
+
+def test_what_goes_with_a_transposed_table_is_laid_out_like_it(run_cli: Run, tmp_path: Path, instance: sp.Instance) -> None:
+    observed, found = instance.observed, {}
+    for turn in (False, True):
+        for name, value in {"y": observed.Y, "f": observed.F_prime, "noise": np.full((len(observed.Y), 1), 1e-2)}.items():
+            np.savetxt(tmp_path / f"{name}.csv", value.T if turn else value, delimiter=",", fmt="%.17g")
+        words = ("--f-prime", "f.csv", "--noise-variance", "noise.csv", "--rho", "0.1", "--max-iter", "5", "--lenient", "--json")
+        done = run_cli("solve", "y.csv", *words, *(["--transpose"] if turn else []))
+        assert done.code == 0, done.err
+        found[turn] = json.loads(done.out)["residual"]
+    assert found[True] == pytest.approx(found[False], rel=1e-12)

@@ -72,7 +72,7 @@ def test_what_can_not_be_is_refused(run_cli: Run, tmp_path: Path) -> None:
             "lasso",
             "--out",
             "sol.npz",
-        ): "learn must be left out with Lasso",
+        ): "Lasso learns no parameters, so density, noise_variance, eta or a model must be given",
         ("y.csv", "--n-atoms", "40", "--rho", "perhaps", "--delta", "1e-6", "--out", "sol.npz"): "density must be",
         ("y.csv", "--rho", "0.1", "--delta", "1e-6", "--out", "sol.npz"): "n_atoms must be",
     }

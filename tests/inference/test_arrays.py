@@ -191,3 +191,16 @@ def test_a_hint_may_be_better_for_some_atoms() -> None:
     assert np.mean(off) < np.mean((worse.mean.F - drawn.truth.F) ** 2)
     uniform = sp.solve(drawn.observed, problem.replace(knowledge=sp.Hint(np.full(N, 0.09))), max_iterations=300)
     np.testing.assert_allclose(uniform.mean.F, worse.mean.F, rtol=1e-9, atol=1e-12)
+
+
+def test_a_mask_of_another_shape_than_a_masked_array_is_refused() -> None:
+    with pytest.raises(sp.InputError, match="mask must hold"):
+        sp.solve(np.ma.masked_array(Y, Y > 1), n_atoms=4, mask=np.ones((3, 3), bool))
+
+
+def test_a_batch_has_no_problem_of_its_own() -> None:
+    problem = sp.Problem.sparse(alpha=0.6, pi=6.0, rho=0.1, eta=0.01, noise_variance=1e-4)
+    solution = sp.solve(sp.sample(problem, 10, seed=1, batch=2).observed, problem, max_iterations=5)
+    assert solution[1].problem.pi == 6.0
+    with pytest.raises(sp.InputError, match="take one of them"):
+        _ = solution.problem

@@ -58,3 +58,22 @@ def test_lasso_says_what_it_needs() -> None:
     masked = sp.sample(PROBLEM.replace(channel=sp.GaussianNoise(1e-8), observed_fraction=0.9), 10, seed=0)
     with pytest.raises(sp.InputError, match="mask"):
         sp.solve(masked.observed, PROBLEM, sp.Lasso())
+
+
+def test_what_the_baselines_can_not_do_is_refused() -> None:
+    instance = sp.sample(PROBLEM, 20, seed=0)
+    M, P = instance.observed.Y.shape
+    oracle = sp.Oracle(instance.truth)
+    for solver in (sp.Lasso(), oracle):
+        for channel in (sp.GaussianNoise(np.full((M, 1), 0.1)), sp.GaussianNoise(np.full((1, P), 0.1)), sp.Clipped(-9.0, 9.0, 0.1)):
+            with pytest.raises(sp.InputError, match="channel must be Gaussian noise of one variance"):
+                sp.solve(instance.observed, PROBLEM.replace(channel=channel), solver)
+
+
+def test_missing_entries_are_no_residuals_of_the_oracle() -> None:
+    instance = sp.sample(PROBLEM, 40, seed=0)
+    mask = np.random.default_rng(0).random(instance.observed.Y.shape) < 0.8
+    observed = instance.observed._replace(Y=np.where(mask, instance.observed.Y, 0.0), mask=mask)
+    found = sp.solve(observed, PROBLEM, sp.Oracle(instance.truth))
+    left = (instance.observed.Y - found.mean.F @ found.mean.X / np.sqrt(40))[mask]
+    assert found.residual == pytest.approx(np.mean(left**2))

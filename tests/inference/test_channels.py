@@ -117,7 +117,11 @@ LEARNED_FROM_WORDS = {
     "clipped": ("noise_variance", "density", "slab_variance"),
     "clipped:variance=0.1": ("density", "slab_variance"),
     "gains:spread=0.2": ("noise_variance", "density", "slab_variance"),
-    "one-bit": ("density",),  # one bit does not say how large a signal is
+    "one-bit": ("noise_variance", "density"),  # one bit does not say how large a signal is
+    "one-bit:variance=0.1": ("density",),
+    "binary": ("scale", "density"),
+    "quantized": ("noise_variance", "density", "slab_variance"),
+    "quantized:bits=2,reach=3,variance=0": ("density", "slab_variance"),
 }
 
 
@@ -177,6 +181,39 @@ def test_a_channel_named_in_a_word_is_learned_from_data_in_any_unit_and_that_cos
     angles = [np.mean(sp.score(each.mean, instance.truth).angle) for each in (found, told)]
     assert angles[0] < 1.05 * angles[1] < 2e-3
     np.testing.assert_allclose([found.model.prior.X.rho, found.model.prior.X.variance / unit**2], [0.1, 1.0], rtol=0.1)
+
+
+@pytest.mark.claims
+@pytest.mark.parametrize("known", [True, False])
+def test_the_noise_of_signs_is_learned_which_taken_for_zero_spoils_the_matrix(known: bool) -> None:
+    problem = sp.Problem.sparse(alpha=2.0, pi=30.0, rho=0.1, eta=0.1 if known else np.inf).replace(channel=sp.OneBit(0.0, 0.02))
+    instance = sp.sample(problem, 40, seed=1)
+    given = {"F_prime": instance.observed.F_prime} if known else {"n_atoms": 40}
+    told = sp.solve(instance.observed, problem, **({} if known else given))
+    found, noiseless = (sp.solve(instance.observed.Y, channel=words, **given) for words in ("one-bit", "one-bit:variance=0"))
+    assert found.status == told.status == "converged"
+    angles = [np.mean(sp.score(each.mean, instance.truth).angle) for each in (found, told, noiseless)]
+    assert angles[0] < 1.05 * angles[1] < 0.1
+    assert angles[2] > 5 * angles[1]
+    np.testing.assert_allclose([found.model.channel.variance, found.model.prior.X.rho], [0.02, 0.1], rtol=0.5)
+
+
+@pytest.mark.claims
+def test_thresholds_are_read_off_the_data() -> None:
+    problem = sp.Problem.sparse(alpha=1.0, pi=20.0, rho=0.1).replace(channel=sp.Quantized.uniform(bits=2, reach=0.8, variance=0.01))
+    instance = sp.sample(problem, 40, seed=1)
+    told, found = sp.solve(instance.observed, problem, n_atoms=40), sp.solve(instance.observed.Y, n_atoms=40, channel="quantized")
+    np.testing.assert_allclose(found.model.channel.thresholds, problem.channel.thresholds, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.model.channel.variance, 0.01, rtol=0.1)
+    assert found.status == told.status == "converged"
+    assert np.mean(sp.score(found.mean, instance.truth).angle) < 1.05 * np.mean(sp.score(told.mean, instance.truth).angle)
+
+
+def test_thresholds_that_can_not_be_read_off_the_data_must_be_given() -> None:
+    observed = sp.sample(problem_with(sp.GaussianNoise(1e-3)), N, seed=0).observed
+    with pytest.raises(sp.InputError, match="thresholds must be given"):
+        automatic(observed, channel="quantized")
+    assert automatic(observed, channel="quantized:bits=4,reach=2")[0].channel.levels.size == 16
 
 
 @pytest.mark.claims

@@ -179,3 +179,37 @@ def refused(observed: sp.Observed, problem: sp.Problem, options: dict[str, Any])
     with pytest.raises(sp.InputError, match=r"^checkpoint must be a file that a solve wrote, but ") as complaint:
         sp.solve(observed, problem, **options)
     assert "\n" not in str(complaint.value)
+
+
+def test_several_numbers_of_atoms_have_a_file_each(tmp_path: Path) -> None:
+    problem, observed = problem_and_data(np.inf)
+    told: dict[str, Any] = {"n_atoms": [10, N], "max_iterations": 60, "runs": 1}
+    plain = sp.solve(observed.Y[0], problem, **told)
+    with pytest.raises(Interrupted):
+        sp.solve(observed.Y[0], problem, **told, checkpoint=tmp_path / "state.npz", every=10, progress=interrupt_after(8))
+    resumed = sp.solve(observed.Y[0], problem, **told, checkpoint=tmp_path / "state.npz", every=10)
+    assert_same(plain, resumed)
+    assert resumed.candidates == plain.candidates
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state-10-atoms.npz", f"state-{N}-atoms.npz"]
+    with pytest.raises(sp.InputError, match="n_atoms"):  # before the first is tried
+        sp.solve(observed.Y[0], problem, **told | {"n_atoms": [10, -1]}, checkpoint=tmp_path / "other.npz")
+    assert not list(tmp_path.glob("other*"))
+
+
+def test_offsets_are_corrected_with_a_checkpoint_too_and_kept_by_what_goes_on(tmp_path: Path) -> None:
+    problem = sp.Problem.sparse(alpha=0.6, pi=20.0, rho=0.1, eta=0.05, noise_variance=1e-6)
+    observed = sp.sample(problem, 10, seed=0).observed
+    off = observed._replace(Y=observed.Y + 3.0)
+    plain = sp.solve(off, problem)
+    saved = sp.solve(off, problem, checkpoint=tmp_path / "state.npz")
+    assert_same(plain, saved)
+    assert np.array_equal(plain.row_means, saved.row_means)
+    assert not np.allclose(plain.row_means, np.mean(off.Y, axis=1), rtol=1e-9)  # better than means
+    assert np.array_equal(sp.solve(off, problem, start=plain).row_means, plain.row_means)
+
+
+def test_another_search_does_not_go_on_from_it(tmp_path: Path) -> None:
+    problem, observed = problem_and_data(0.05)
+    sp.solve(observed, problem, checkpoint=tmp_path / "state.npz", max_iterations=20)
+    with pytest.raises(sp.InputError, match="checkpoint must be of the same"):
+        sp.solve(observed, problem, checkpoint=tmp_path / "state.npz", max_iterations=20, search=sp.Search(repair=False))

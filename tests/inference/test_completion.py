@@ -117,3 +117,9 @@ def test_levels_beyond_what_was_held_out_are_refused() -> None:
         completed().interval(0.9999)
     with pytest.raises(sp.InputError, match="values must have the shape"):
         completed().log_density(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("shape", [(2, 150), (2, 400)])
+def test_too_few_rows_to_hold_any_entry_out_are_refused(shape: tuple[int, int]) -> None:
+    with pytest.raises(sp.InputError, match="Y must have"):
+        sp.complete(np.random.default_rng(0).normal(size=shape))

@@ -7,6 +7,9 @@ import pytest
 from scipy.stats import norm
 
 import spinodal as sp
+from spinodal.inference.execution.batch import Plan
+from spinodal.inference.execution.machine import OneDevice
+from spinodal.inference.execution.runs import Runs
 from spinodal.inference.search.noise import Chosen, Held, Trial, is_noisy, joint, predicted, reconciled
 
 
@@ -110,3 +113,27 @@ def test_five_decibels_are_recognised() -> None:
     found = [sp.solve(sp.sample(problem, 40, seed=seed).observed.Y, n_atoms=40, seed=seed).model for seed in (30_000, 30_003, 30_004)]
     assert np.mean([model.noise_variance / problem.noise_variance for model in found]) == pytest.approx(1.0, abs=0.1)
     assert np.mean([model.prior.X.rho / 0.15 for model in found]) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("shape", [(2, 1000), (3, 3000), (30, 600)])
+def test_entries_held_out_leave_some_in_every_row_and_column(shape: tuple[int, int]) -> None:
+    """A column that has none left would be 0/0 in every run."""
+    rng = np.random.default_rng(0)
+    mask = None if shape[0] < 30 else rng.random(shape) < 0.1
+    if mask is not None:
+        mask[rng.integers(shape[0], size=shape[1]), np.arange(shape[1])] = True
+    observed = sp.Observed(rng.normal(size=(1, *shape)), None, None if mask is None else mask[None])
+    made = Runs(Plan(sp.AMP(), 4, "float64", sp.Pair(False, False)), observed, [sp.Model()], [0], None, OneDevice(), None)
+    whole = np.ones(shape, bool) if mask is None else mask
+    sets = [made._held(0, fold) for fold in range(4)]
+    assert all(each.any() and np.all(whole >= each) for each in sets)
+    assert all((whole & ~each).any(axis=axis).all() for each in sets for axis in (0, 1))
+    assert np.max(np.sum(sets, axis=0)) == 1  # no two share an entry
+
+
+def test_other_channels_hold_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They learn their noise from the likelihood of all that they see."""
+    monkeypatch.setattr(Runs, "_held", None)
+    problem = sp.Problem.sparse(alpha=1.0, pi=15.0, rho=0.2).replace(channel=sp.Clipped(-1.0, 1.0, 0.01))
+    Y = sp.sample(problem, 10, seed=0).observed.Y
+    assert "noise_variance" in sp.solve(Y, n_atoms=10, channel="clipped", max_iterations=20).learned

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import spinodal as sp
+from spinodal.inference import api
 from spinodal.inference.execution import on_disk
 
 N = 16
@@ -98,3 +100,15 @@ def test_a_dictionary_is_learned_from_what_fits_and_refined_on_all(tmp_path: Pat
     ours, less = sp.score(solution.mean, instance.truth), sp.score(some.mean, sp.Pair(instance.truth.F, instance.truth.X[:, ::4]))
     assert ours.atoms_recovered == 1
     assert ours.mse_aligned.F < 0.5 * less.mse_aligned.F  # four times the signals
+
+
+def test_a_matrix_that_can_not_be_trusted_makes_no_trusted_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F is learned from the signals that fit; what goes on from it is no better confirmed."""
+    problem = sp.Problem.sparse(alpha=1.0, pi=20.0, rho=0.2, noise_variance=1e-3)
+    Y = sp.sample(problem, 8, seed=1).observed.Y
+    learned = sp.solve(Y, problem, n_atoms=8)
+    assert sp.solve_on_disk(Y, problem, tmp_path, n_atoms=8, block=100).status == learned.status == "converged"
+    doubted = replace(learned, status=sp.Status.DEGENERATE, reason="2 atoms are copies: 1 and 2")
+    monkeypatch.setattr(api, "solve", lambda *_, **__: doubted)
+    solution = sp.solve_on_disk(Y, problem, tmp_path, n_atoms=8, block=100)
+    assert (solution.status, solution.reason) == ("unconfirmed", "it settled, but went on from a solution that was degenerate")

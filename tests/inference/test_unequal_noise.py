@@ -181,3 +181,16 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         sp.GaussianNoise(np.zeros((12, 1)))
     with pytest.raises(sp.InputError, match="12 x 1"):
         sp.sample(with_noise(np.ones((5, 1))), N, seed=0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_result_can_be_looked_at(kind: str, known: bool) -> None:
+    problem = with_noise(spread(SHAPES[kind]))
+    observed = sp.sample(problem, N, seed=1).observed
+    solution = sp.solve(observed, problem) if known else sp.solve(observed.Y, problem.replace(eta=np.inf), n_atoms=N, max_iterations=50)
+    assert problem.noise_variance is None  # no one number
+    assert str(solution.status) in solution.summary()
+    assert all("spread" not in warning for warning in solution.warnings)
+    assert solution.to_xarray().attrs["status"] == str(solution.status)
+    assert len(solution.plot().axes) > 2

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
+from spinodal.inference.execution import runs
 from spinodal.inference.search import population
 from spinodal.inference.search.population import Asking, Request, confirmed, course, together
 from spinodal.inference.search.vote import SAME, VOTED, Elected, Member, counted, elect, has, parts_of_one, start_from, unit_atoms, verdict
@@ -562,3 +563,20 @@ def test_votes_can_be_left_out() -> None:
     one = sp.solve(instance.observed, NOISY, n_atoms=SIZE, search=sp.Search(vote=False))
     assert one.runs == 1
     assert one.status in ("unconfirmed", "degenerate", "max_iterations")
+
+
+@pytest.mark.parametrize("anneal", [0, None])
+def test_without_annealing_no_run_is_heated(anneal: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those that start from a vote either."""
+    hot, made = [], runs.solve_group
+
+    def noted(plan: Any, observed: Any, model: Any, draws: Any, wishes: Any, placement: Any, saved: Any, start: Any) -> Any:
+        if start is not None and start.X is None:  # it is told of atoms only
+            hot.append(wishes.cooling.hot)
+        return made(plan, observed, model, draws, wishes, placement, saved, start)
+
+    monkeypatch.setattr(runs, "solve_group", noted)
+    problem = sp.Problem.sparse(alpha=0.5, pi=6.0, rho=0.2, noise_variance=0.2)
+    Y = sp.sample(problem, 12, seed=0).observed.Y
+    sp.solve(Y, problem, n_atoms=12, max_iterations=100, search=sp.Search(anneal=anneal))
+    assert (max(hot) > 0) == (anneal is None)

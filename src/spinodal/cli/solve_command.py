@@ -18,7 +18,7 @@ from ..inference.search.learning import IN_WORDS
 from ..inference.solution import Solution
 from ..inference.starts import ROWS
 from ..io import Measurements, read_measurements
-from ..io.read import TEXT, kind_of
+from ..io.read import kind_of, read_matrix
 from ..io.write import named_file, save_solution
 from ..report import solution as words
 from . import output
@@ -28,6 +28,8 @@ _AUTO = "auto"
 # What is added to the name of the input for the default name of the output.
 _OURS = "-spinodal.npz"
 _WRITTEN = (".npz", ".nc", ".csv")
+# The arrays that a file of F' may have, the first that there is: as a sample, or an earlier solution, has them.
+_FOR_F_PRIME = ("F_prime", "F")
 
 
 def solve(
@@ -58,7 +60,7 @@ def solve(
         say("reading", 0, np.nan)
         measured = _measured(file, f_prime, array, transpose, layout)
         told: dict[str, Any] = {name: _number_or_auto(name, text, measured) for name, text in given.items() if name != "noise_variance"}
-        told["noise_variance"] = _noise(given["noise_variance"], measured, layout["decimal"])
+        told["noise_variance"] = _noise(given["noise_variance"], measured, transpose, layout["decimal"])
         told["n_atoms"] = measured.parameters.get("n_atoms") if sizes is None else sizes[0] if len(sizes) == 1 else sizes
         told["channel"] = channel
         if channel is not None and given["noise_variance"] is None:
@@ -102,11 +104,8 @@ def _measured(file: str, f_prime: str | None, array: str | None, transpose: bool
     measured = read_measurements(file, array=array, transpose=transpose, **layout)
     if f_prime is None:
         return measured
-    decimal = layout["decimal"] if kind_of(Path(f_prime)) in TEXT else "."
-    matrix = read_measurements(f_prime, transpose=transpose, decimal=decimal).observed
-    if matrix.mask is not None and not np.all(matrix.mask):
-        raise InputError(f"f_prime must have all its entries, but some are missing in {f_prime!r}.")
-    return measured._replace(observed=measured.observed._replace(F_prime=matrix.Y))
+    matrix = read_matrix(f_prime, _FOR_F_PRIME, transpose=transpose, decimal=layout["decimal"])
+    return measured._replace(observed=measured.observed._replace(F_prime=matrix))
 
 
 def _number_or_auto(name: str, text: str | None, measured: Measurements) -> float | str | None:
@@ -118,16 +117,13 @@ def _number_or_auto(name: str, text: str | None, measured: Measurements) -> floa
     return number(name, str(measured.parameters[name])) if name in measured.parameters else None
 
 
-def _noise(text: str | None, measured: Measurements, decimal: str) -> Any:
-    """The noise variance: a number or auto, as others; "rows"; or a file with one for each row, column or entry of Y."""
+def _noise(text: str | None, measured: Measurements, transpose: bool, decimal: str) -> Any:
+    """The noise variance: a number or auto, as others; "rows"; or a file with one for each row, column or entry of Y, laid out like Y's."""
     if text is not None and text.strip().lower() == ROWS:
         return ROWS
     if text is None or not Path(text).is_file():
         return _number_or_auto("noise_variance", text, measured)
-    table = read_measurements(text, decimal=decimal if kind_of(Path(text)) in TEXT else ".").observed
-    if table.mask is not None and not np.all(table.mask):
-        raise InputError(f"noise_variance must have all its entries, but some are missing in {text!r}.")
-    return table.Y
+    return read_matrix(text, ("noise_variance",), transpose=transpose, decimal=decimal)
 
 
 def _target(out: str | None, file: str) -> Path:

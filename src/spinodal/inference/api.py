@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from .solvers.amp import AMP
 from .solvers.base import Solver
 from .starts import automatic
 
+# What a model is made of where none is given.
+_GIVEN = ("density", "noise_variance", "eta")
 # Runs from starts of their own, at most, where nobody says how many.
 MOST_RUNS = 6
 
@@ -99,7 +101,8 @@ def solve(
         start: a solution to go on from, of data of the same shape.
         progress: True for a line on the terminal, or a function of the stage, the iteration and the residual.
         watch: a function of the iteration and the means of F and X, called after every iteration at first; what it raises ends the solve.
-        checkpoint: a file that the whole state is written to after `every` iterations; if it exists, the solve goes on from it.
+        checkpoint: a file that the whole state is written to after `every` iterations; if it exists, the solve goes on from it. What takes
+            several solves (several n_atoms, data that are off centre) has a file for each, beside this one.
         every: iterations between two checkpoints.
         mesh: a jax.sharding.Mesh over whose devices the signals are divided.
 
@@ -122,6 +125,8 @@ def solve(
         ('noise_variance', 'density', 'slab_variance')
     """
     begun = time.perf_counter()
+    if isinstance(center, str) and getattr(start, "row_means", None) is not None:
+        center = np.asarray(start.row_means)  # type: ignore[union-attr]  # they may be better than the means
     given, names = checks.as_observed(Y, F_prime, mask)
     models, learned = _models(given, model, density, noise_variance, eta, channel, learn)
     observed, row_means, centered = checks.centred(given, center, models, learned, n_atoms)
@@ -146,18 +151,23 @@ def solve(
         "every": every,
         "mesh": mesh,
     }
-    ours = (solver is None or isinstance(solver, Solver)) and start is None and checkpoint is None
+    ours = (solver is None or isinstance(solver, Solver)) and start is None
     if row_means is not None and ours and not isinstance(center, np.ndarray):
-        quickly = 1 if runs is None and given.F_prime is None else runs
+        quickly, number = 1 if runs is None and given.F_prime is None else runs, count()
 
         def fit(offsets: np.ndarray, quick: bool) -> Solution:
-            return solve(given, n_atoms=n_atoms, runs=quickly if quick else runs, **rest | {"center": offsets})
+            saved = checkpoint if (k := next(number)) == 0 else _beside(checkpoint, f"offsets-{k}")
+            return solve(given, n_atoms=n_atoms, runs=quickly if quick else runs, checkpoint=saved, **rest | {"center": offsets})
 
         solution = with_offsets(fit, given, row_means)
         return replace(solution, names=names, centered=centered, seconds=time.perf_counter() - begun)
     if n_atoms is not None and np.ndim(n_atoms) == 1:
-        checks.check_numbers_of_atoms(n_atoms, observed.Y.ndim)  # type: ignore[arg-type]
-        best = _likeliest([int(n) for n in n_atoms], partial(solve, given, runs=runs, start=start, checkpoint=checkpoint, **rest))  # type: ignore[union-attr]
+        checks.check_numbers_of_atoms(n_atoms, observed)  # type: ignore[arg-type]
+
+        def of_size(N: int) -> Solution:
+            return solve(given, n_atoms=N, runs=runs, start=start, checkpoint=_beside(checkpoint, f"{N}-atoms"), **rest)
+
+        best = _likeliest([int(n) for n in n_atoms], of_size)  # type: ignore[union-attr]
         return replace(best, **told, seconds=time.perf_counter() - begun)
     solver = AMP() if solver is None else solver
     if isinstance(solver, type) or not (isinstance(solver, Solver) or hasattr(solver, "solve")):
@@ -184,8 +194,11 @@ def solve(
     if start is not None:
         checks.check_start(start, observed.Y.shape, N)
     if not isinstance(solver, Solver):
-        if mesh is not None or checkpoint is not None or learn:
-            raise InputError(f"mesh, checkpoint and learn must be left out with {type(solver).__name__}, which has no iterations of ours.")
+        name = type(solver).__name__
+        if mesh is not None or checkpoint is not None:
+            raise InputError(f"mesh and checkpoint must be left out with {name}, which has no iterations of ours.")
+        if learn:
+            raise InputError(f"{name} learns no parameters, so {', '.join(_GIVEN)} or a model must be given; {', '.join(learn)} would be learned.")
         solution = solver.solve(_with_axis(observed) if not batched else observed, models, N)
         mean, variance = (Pair(*(value.astype(dtype) for value in pair)) for pair in (solution.mean, solution.variance))
         solution = replace(solution, mean=mean, variance=variance, observed=observed if batched else _with_axis(observed))
@@ -198,7 +211,7 @@ def solve(
     shown = None if watch is None or batched else lambda iteration, means: watch(iteration, Pair(*(value[0] for value in means)))
     saved = None
     if checkpoint is not None:
-        about = (observed, models, plan, max_iterations, tolerance, runs, seeds, start and start.mean)
+        about = (observed, models, plan, around, max_iterations, tolerance, runs, seeds, start and (start.mean, start.variance))
         saved = Checkpoint(Path(checkpoint), every, fingerprint(*about))
     with reporter(progress) as say:
         wishes = Wishes(max_iterations, tolerance, around, strong, say, watch if batched else shown)
@@ -239,11 +252,16 @@ def _names(learn: Sequence[str], model: Model) -> tuple[str, ...]:
     return tuple(name for name in learn if name in parameters(model))
 
 
-def _likeliest(numbers: list[int], fit: Callable[..., Solution]) -> Solution:
+def _beside(checkpoint: str | Path | None, what: str) -> Path | None:
+    """The file of one of several solves, beside the one that was named."""
+    return None if checkpoint is None else (path := Path(checkpoint)).with_name(f"{path.stem}-{what}{path.suffix}")
+
+
+def _likeliest(numbers: list[int], fit: Callable[[int], Solution]) -> Solution:
     """The fit of the highest evidence among several numbers of atoms, with what all of them gave."""
     tried = []
     for N in numbers:
-        solution = fit(n_atoms=N)
+        solution = fit(N)
         M, P = solution.mean.F.shape[-2], solution.mean.X.shape[-1]
         mask = solution.observed.mask if solution.observed is not None else None
         entries = M * P if mask is None else int(np.sum(mask))

@@ -46,8 +46,8 @@ def as_observed(Y: Any, F_prime: Any = None, mask: Any = None) -> tuple[Observed
         Y = Y.values
     if isinstance(Y, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(Y)
-        mask = ~hidden if mask is None else np.asarray(mask, bool) & ~hidden
         Y = np.where(hidden, np.nan, np.ma.getdata(Y).astype(float))
+        mask = ~hidden if mask is None else np.where(hidden, False, mask) if np.shape(mask) == hidden.shape else mask
     Y = _array("Y", Y)
     if Y.ndim not in (2, 3) or 0 in Y.shape:
         raise InputError(f"Y must be an M x P matrix (or a batch of them), but its shape is {Y.shape}.")
@@ -275,12 +275,12 @@ def count_atoms(F_prime: np.ndarray | None, n_atoms: int | None) -> int:
     return n_atoms
 
 
-def check_numbers_of_atoms(numbers: Sequence[int], axes: int) -> None:
-    """Refuse numbers of atoms to try that are none, or are for a batch."""
+def check_numbers_of_atoms(numbers: Sequence[int], observed: Observed) -> None:
+    """Refuse numbers of atoms to try that are none, are for a batch, or can't all be tried: before the first of them is."""
     if len(numbers) == 0:
         raise InputError("n_atoms must be a number, or several, but an empty list was given.")
-    if axes == 3:
+    if observed.Y.ndim == 3:
         raise InputError(f"n_atoms must be one number for a batch of instances, but {len(numbers)} were given.")
     check_count("the count of n_atoms", len(numbers), 1, _MOST_NUMBERS)
     for number in numbers:
-        check_count("n_atoms", number)
+        count_atoms(observed.F_prime, number)

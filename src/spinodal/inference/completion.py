@@ -203,6 +203,7 @@ def complete(Y: Any, *, max_components: int = MOST_COMPONENTS, seed: int = 0, pr
     scaled = np.where(seen, (values - middle) / spread, 0.0)
     random = np.random.default_rng(seed)
     hidden = held_out(seen, random)
+    _check_held_out(hidden)
     with jax.enable_x64(True):
         fits = _chosen(scaled, seen & ~hidden, _Checked(scaled, hidden), max_components, random, say)
         mean, variance = _averaged(fits)
@@ -222,6 +223,14 @@ def complete(Y: Any, *, max_components: int = MOST_COMPONENTS, seed: int = 0, pr
         law=law_of(standard),
         names=names,
     )
+
+
+def _check_held_out(hidden: np.ndarray) -> None:
+    if hidden.sum() * 2 < _FEWEST_HELD_OUT:
+        raise InputError(
+            f"Y must have enough entries in every column for some to be held out, but only {hidden.sum()} of {hidden.size} can be; "
+            "more rows help."
+        )
 
 
 def _check_enough(seen: np.ndarray, names: Names) -> None:

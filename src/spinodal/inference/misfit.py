@@ -19,8 +19,8 @@ from ..model.model import Model
 from ..model.priors import Gaussian
 from .execution.machine import side_by_side
 from .solution import Solution, Status
-from .suspicious_data import clipping, grid_step
-from .suspicious_table import Table, median, row_scales, some_signals
+from .suspicious_data import LEVEL_OF_ITS_OWN, clipping, grid_step
+from .suspicious_table import Table, median, row_scales, some_signals, with_means
 
 _SETTLED = "the run settled, but "
 
@@ -108,7 +108,7 @@ def misfit(solution: Solution) -> str | None:
 def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     Y, _, mask = solution.observed  # type: ignore[misc]
     kept = some_signals(np.shape(Y), _MOST_ENTRIES)
-    Y = _some(np.asarray(Y, dtype=float), kept)
+    dtype, Y = np.asarray(Y).dtype, _some(np.asarray(Y, dtype=float), kept)
     seen = np.isfinite(Y) if mask is None else np.isfinite(Y) & _some(np.asarray(mask, bool), kept)
     if np.sum(seen) < _FEWEST_ENTRIES or not np.any(Y):
         return
@@ -116,7 +116,7 @@ def _reasons(solution: Solution, model: Model) -> Iterator[str]:
     table = Table(Y, seen, solution.names.rows)
     if isinstance(model.prior.F, Gaussian):
         means = None if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
-        yield from of_values(table if means is None else table._replace(Y=np.where(seen, Y + means, 0.0)), model)
+        yield from of_values(table if means is None else table._replace(Y=np.where(seen, with_means(Y, means, dtype), 0.0)), model)
     fewer = some_signals(Y.shape, _MOST_RESIDUALS)
     table, kept = table._replace(Y=_some(Y, fewer), seen=_some(seen, fewer)), kept[fewer]
     left = _left(solution, table, kept)
@@ -147,18 +147,25 @@ def of_values(table: Table, model: Model) -> Iterator[str]:
                     f"Y holds small counts (whole numbers up to {values.max():.0f}, {mean:.2g} on average), whose noise is not Gaussian: "
                     'try channel="poisson", which learns their rate'
                 )
-            return
+                return
         different = np.unique(values)
         few = different.size <= _FEW_VALUES and values.size > _TIMES_EACH * different.size
         if few and step**2 / 12 > _OF_NOISE * noise:
-            middle = np.round((different[1:] + different[:-1]) / 2 / step, 6) * step + 0.0
-            levels = f"OneBit({middle[0]:.3g})" if middle.size == 1 else f"Quantized([{', '.join(f'{m:.3g}' for m in middle)}])"
-            yield f"Y has only {different.size} values, so it was rounded coarsely: try channel={levels}"
+            yield f"Y has only {different.size} values, so {_of_few_values(different)}"
             return
     share, ends_in_words = clipping(table, model, on_grid=step is not None)
     if _CLIPPED[0] <= share <= _CLIPPED[1]:
-        ends = '"clipped"' if "a level of its own in each row" not in ends_in_words else "Clipped(low, high)"
+        ends = '"clipped"' if LEVEL_OF_ITS_OWN not in ends_in_words else "Clipped(low, high), with the ends of each row as M x 1 arrays"
         yield f"{100 * share:.2g}% of the entries of Y are equal to its largest or smallest value, so it was clipped: try channel={ends}"
+
+
+def _of_few_values(different: np.ndarray) -> str:
+    """Which channel measurements of a few different values ask for."""
+    if np.array_equal(different, (-1, 1)):
+        return 'it holds signs: try channel="one-bit"'
+    if np.array_equal(different, (0, 1)):
+        return 'it holds answers of yes or no: try channel="binary", or channel="one-bit" with -1 in the place of 0'
+    return 'it was rounded coarsely: try channel="quantized", which reads the thresholds off the data'
 
 
 def _shares_left(Y: np.ndarray, left: np.ndarray) -> np.ndarray:
@@ -177,7 +184,7 @@ def of_rows(table: Table, left: np.ndarray) -> Iterator[str]:
     size = float(np.mean(np.sum(table.Y[unexplained] ** 2, axis=1) / np.maximum(table.seen[unexplained].sum(axis=1), 1)))
     yield (
         f"no signal explains {which} of Y: if {'these sensors are' if number > 1 else 'this sensor is'} faulty, try "
-        f"channel=FaultySensors(faulty={number / share.size:.2g}, fault_variance={size:.2g})"
+        f"channel=\"faulty:faulty={number / share.size:.2g},fault_variance={size:.2g}\""
     )
 
 

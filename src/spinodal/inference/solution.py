@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..errors import InputError
 from ..model.model import Model, Problem
 from ..model.sampling import Observed
 from ..pair import Pair
@@ -45,6 +46,13 @@ class Status(StrEnum):
             False
         """
         return self is Status.CONVERGED
+
+
+def going_on(status: Status, reason: str, before: Status) -> tuple[Status, str]:
+    """The status of what went on from a solution: what goes on from an unconfirmed one is not confirmed either."""
+    if status is not Status.CONVERGED or before.trusted:
+        return status, reason
+    return Status.UNCONFIRMED, f"it settled, but went on from a solution that was {before}"
 
 
 class Trace(NamedTuple):
@@ -163,7 +171,9 @@ class Solution:
             >>> sp.solve(sp.sample(problem, 20, seed=1).observed, problem).problem.pi
             6.0
         """
-        (M, N), P = np.shape(self.mean.F)[-2:], np.shape(self.mean.X)[-1]
+        if self.batched:
+            raise InputError("problem must be asked of one instance, but this is a batch; take one of them, solution[k].problem.")
+        (M, N), P = np.shape(self.mean.F), np.shape(self.mean.X)[-1]
         mask = None if self.observed is None else self.observed.mask
         fraction = 1.0 if mask is None else float(np.mean(mask))
         model: Model = self.model

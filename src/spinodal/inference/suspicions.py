@@ -26,7 +26,7 @@ from .suspicious_data import (
     outliers_in_words,
     share_beyond,
 )
-from .suspicious_table import Table, median, row_scales, some_signals
+from .suspicious_table import Table, median, row_scales, some_signals, with_means
 
 if TYPE_CHECKING:
     from .solution import Solution
@@ -72,10 +72,10 @@ def _all(solution: Solution, model: Model) -> Iterator[str]:
     N = np.shape(solution.mean.F)[1]
     kept = some_signals((M, P))
     Y, hint, mask = solution.observed  # type: ignore[misc]
-    Y = np.asarray(Y)[:, kept].astype(float)
+    dtype, Y = np.asarray(Y).dtype, np.asarray(Y)[:, kept].astype(float)
     seen = np.isfinite(Y) & (True if mask is None else np.asarray(mask, bool)[:, kept])
-    offset = 0.0 if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
-    table = Table(np.where(seen, Y + offset, 0.0), seen, solution.names.rows)
+    means = None if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
+    table = Table(np.where(seen, Y if means is None else with_means(Y, means, dtype), 0.0), seen, solution.names.rows)
     yield from _repeated_names(solution)
     found, table = of_data(table, model, N, None if solution.row_means is None else solution.centered)
     yield from found

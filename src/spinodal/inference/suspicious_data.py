@@ -32,6 +32,8 @@ _PLAIN_SENTINEL = 999.0
 _CONSTANT = 10
 # Ties at the largest (or smallest) entry of a row: so many in a row, and so many altogether, are clipping.
 _TIES, _CLIPPED = 3, 5
+# What is said where each row has an end of its own.
+LEVEL_OF_ITS_OWN = "a level of its own in each row"
 # On a grid of values ties are no surprise; so many times as many at the last value as at the one before are.
 _PILE = 4.0
 # A grid is looked for among so many entries, and a few of them first; it has fewer different values than half of them, at multiples of a
@@ -226,7 +228,7 @@ def clipping(table: Table, model: Model, on_grid: bool) -> tuple[float, list[str
         if np.sum(tied) >= _CLIPPED:
             share += float(np.sum(tied) / np.sum(seen))
             different = np.unique(Y[tied])
-            levels.append(f"{different[0]:.4g}" if different.size == 1 else "a level of its own in each row")
+            levels.append(f"{different[0]:.4g}" if different.size == 1 else LEVEL_OF_ITS_OWN)
     return share, list(dict.fromkeys(levels))
 
 
@@ -309,7 +311,7 @@ def of_gains(table: Table, hint: np.ndarray) -> Iterator[str]:
     if spread > _GAINS:
         yield (
             f"the rows of Y differ in size from those of F_prime (by a factor of {np.exp(spread / 2):.2g}, typically): if the sensors have "
-            f"gains of their own, try channel=SensorGains(spread={spread / 2:.2g}), or spinodal.calibrate(Y, F0)"
+            f"gains of their own, try channel=\"gains:spread={spread / 2:.2g}\", or spinodal.calibrate(Y, F0)"
         )
 
 

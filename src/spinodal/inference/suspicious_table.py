@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Taking a mean off and putting it back loses fewer units in the last place than this. Digits beyond the second number are left as they are:
+# no power of ten is exact there.
+_ROUNDED, _TINY = 4.0, 1e-22
 # Rows named in a sentence, at most.
 _NAMED = 5
 # More entries than this are not looked at: of larger data, signals at equal distances are taken.
@@ -32,6 +35,17 @@ class Words(NamedTuple):
         "Y has {} rows and only {} columns, and its rows look like the signals; if each row is a signal, solve for the transpose "
         "(Y.T, or --transpose on the command line)"
     )
+
+
+def with_means(Y: np.ndarray, means: Any, dtype: Any) -> np.ndarray:
+    """Y of this type, from which the means of the rows were taken off, as it was before: to the digits that it had, since equal entries and
+    marks of missing ones are looked for."""
+    whole = Y + means
+    eps = np.finfo(dtype if np.dtype(dtype).kind == "f" else float).eps
+    lost = _ROUNDED * eps * (np.abs(whole) + np.abs(means))  # entry by entry, no more than this
+    digits = -np.ceil(np.log10(np.maximum(lost, _TINY))).astype(int)
+    up, down = 10.0 ** np.maximum(digits, 0), 10.0 ** np.maximum(-digits, 0)  # powers of ten that are exact
+    return np.where(lost < _TINY, whole, np.rint(whole * up / down) * down / up)
 
 
 class Table(NamedTuple):

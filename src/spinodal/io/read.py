@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,17 +119,8 @@ def read_measurements(
     """
     from ..inference.solution import Names
 
-    path = Path(path)
-    check_path("FILE", path)
-    kind = kind_of(path)
     layout = Layout(decimal, index_col, tuple(map(str, na)), header).checked()
-    check_file("FILE", path)
-    if kind not in ACCEPTED:
-        raise InputError(f"FILE must end in one of {', '.join(ACCEPTED)}, but {str(path)!r} was given.")
-    try:
-        path.open("rb").close()
-        if kind in TEXT:
-            check_room("FILE", _PER_BYTE * path.stat().st_size, f"the text in {str(path)!r}")
+    with _opened(path) as (path, kind):
         contents = _contents(path, kind, array, layout)
         if transpose:
             turned = {name: np.swapaxes(value, -1, -2) if np.ndim(value) == 2 else value for name, value in contents.arrays.items()}
@@ -144,6 +136,49 @@ def read_measurements(
         if F_prime is not None and F_prime.ndim == 2 and F_prime.dtype.kind == "f" and np.isnan(F_prime).all():
             said, F_prime = {"n_atoms": F_prime.shape[1], **said}, None
         return Measurements(Observed(Y, F_prime, mask), _truth(contents.arrays, Y.shape), said, Names(*contents.names))
+
+
+def read_matrix(path: str | Path, names: Sequence[str], *, transpose: bool = False, decimal: str = ".") -> np.ndarray:
+    """A matrix that goes with Y, from a file of its own: the array of the first of these names that the file has, or its only matrix.
+
+    It may be of any size, and hold what Y may not: rows of one value, say. Refused unless every entry is a finite number.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import tempfile
+        >>> import numpy as np
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "sheet.npz")
+        ...     np.savez(path, F_prime=np.ones((2, 3)), Y=np.zeros((2, 9)))
+        ...     read_matrix(path, ("F_prime",)).shape
+        (2, 3)
+    """
+    kind = kind_of(Path(path))
+    layout = Layout(decimal if kind in TEXT else ".").checked()
+    with _opened(path) as (path, kind):
+        matrix = np.asarray(_contents(path, kind, None, layout, tuple(names)).arrays["Y"])
+        if matrix.dtype.kind not in "fiub" or matrix.ndim != 2 or 0 in matrix.shape:
+            raise InputError(f"{names[0]} must be a matrix of real numbers, but in {str(path)!r} it is {_kind(matrix)}.")
+        if not np.isfinite(matrix).all():
+            i, k = np.argwhere(~np.isfinite(matrix))[0]
+            raise InputError(f"{names[0]} must have all its entries, but row {i + 1}, column {k + 1} of {str(path)!r} is {matrix[i, k]:g}.")
+        return matrix.T if transpose else matrix
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[Path, str]]:
+    """A file that is there and can be read, and its kind; whatever goes wrong with it becomes one sentence."""
+    path = Path(path)
+    check_path("FILE", path)
+    kind = kind_of(path)
+    check_file("FILE", path)
+    if kind not in ACCEPTED:
+        raise InputError(f"FILE must end in one of {', '.join(ACCEPTED)}, but {str(path)!r} was given.")
+    try:
+        path.open("rb").close()
+        if kind in TEXT:
+            check_room("FILE", _PER_BYTE * path.stat().st_size, f"the text in {str(path)!r}")
+        yield path, kind
     except MemoryError as error:
         raise InputError(f"FILE must fit in memory, but {str(path)!r} does not ({error or 'no more memory'}).") from None
     except OSError as error:
@@ -167,8 +202,8 @@ def _without(values: list[float], Y: np.ndarray, mask: Any) -> tuple[np.ndarray,
     return np.where(hidden, np.nan, Y.astype(float)), mask
 
 
-def _contents(path: Path, kind: str, array: str | None, layout: Layout) -> _Contents:
-    """The arrays of the file, the one to take for Y under that name."""
+def _contents(path: Path, kind: str, array: str | None, layout: Layout, wanted: tuple[str, ...] = ("Y",)) -> _Contents:
+    """The arrays of the file, the one to take under the name Y: that of a name that is `wanted`, unless an `array` is named."""
     if array is not None and kind in (".npy", *TABLES):
         raise InputError(f"array must be left out for a {kind} file, which holds one matrix, but {array!r} was given.")
     _check_layout(layout, kind)
@@ -186,7 +221,7 @@ def _contents(path: Path, kind: str, array: str | None, layout: Layout) -> _Cont
     about: dict[str, Any] = {}
     labels: dict[str, list[Any]] = {}
     if kind == ".npz":
-        found, about = read_npz(path, (array or "Y", *ARRAYS, *PARAMETERS, *_LETTERS, *_NAMED[0], *_NAMED[1]))
+        found, about = read_npz(path, (array or wanted[0], *wanted, *ARRAYS, *PARAMETERS, *_LETTERS, *_NAMED[0], *_NAMED[1]))
     elif kind == ".mat":
         found = read_mat(path)
     else:
@@ -195,7 +230,7 @@ def _contents(path: Path, kind: str, array: str | None, layout: Layout) -> _Cont
     known = {
         _LETTERS.get(name, name): value for name, value in said.items() if _LETTERS.get(name, name) in PARAMETERS and value is not None
     }
-    chosen = _chosen(found, array, path)
+    chosen = _chosen(found, array, path, wanted)
     arrays = {name: found[name] for name in ARRAYS if name in found}
     rows, columns = labels[chosen] if len(labels.get(chosen, [])) == 2 else (None, None)
     if kind == ".npz" and found[chosen].ndim == 2:
@@ -236,23 +271,23 @@ def _check_layout(layout: Layout, kind: str) -> None:
             )
 
 
-def _chosen(found: dict[str, Any], array: str | None, path: Path) -> str:
-    """The name of the array to take for Y."""
+def _chosen(found: dict[str, Any], array: str | None, path: Path, wanted: tuple[str, ...]) -> str:
+    """The name of the array to take: the one that is named, else one that is wanted, else the only matrix."""
     there = ", ".join(f"{name} ({_kind(value)})" for name, value in found.items()) or "nothing"
     if array is not None:
         if array not in found:
             raise InputError(f"array must be the name of an array in {str(path)!r}, but {array!r} was given and there is {there}.")
         return array
-    if "Y" in found:
-        return "Y"
+    for name in wanted:
+        if name in found:
+            return name
     matrices = [name for name, value in found.items() if name not in ARRAYS and value.ndim == 2 and value.dtype.kind in "fiub"]
     # MATLAB has no scalars and vectors, only matrices of one row or column.
     matrices = [name for name in matrices if min(found[name].shape) > 1] or matrices
     if len(matrices) == 1:
         return matrices[0]
-    raise InputError(
-        f"FILE must hold an array Y or one matrix only, but {str(path)!r} holds {there}; name the one to use with --array NAME."
-    )
+    advice = "; name the one to use with --array NAME" if wanted == ("Y",) else ""
+    raise InputError(f"FILE must hold an array {wanted[0]} or one matrix only, but {str(path)!r} holds {there}{advice}.")
 
 
 def _kind(value: Any) -> str:

@@ -79,14 +79,14 @@ class Model:
 
     @property
     def noise_variance(self) -> Any:
-        """The variance of Gaussian noise; None for any other channel.
+        """The variance of Gaussian noise, if it is one for all entries; None for any other channel.
 
         Examples:
             >>> import spinodal as sp
             >>> sp.Model.sparse(rho=0.2, noise_variance=1e-6).noise_variance
             1e-06
         """
-        return self.channel.variance if isinstance(self.channel, GaussianNoise) and not self.channel.unequal else None
+        return self.channel.variance if isinstance(self.channel, GaussianNoise) and not self.channel.several else None
 
     def _repr_html_(self) -> str:
         from ..report.objects import model_table

@@ -28,7 +28,7 @@ from ..messages.gauge import gauge_step, has_gauge
 from ..messages.means import OfAll, first_offsets, of_all, returned
 from ..messages.update import ForMatrix, State, after_pass, counts_now, first_state, one_pass, prepare, unknown_signals
 from ..search.search import is_strong
-from ..solution import Solution, Status, Trace
+from ..solution import Solution, Status, Trace, going_on
 from ..solvers.amp import AMP
 from ..task import Task
 from .batch import WORSE_THAN_NOTHING, Plan
@@ -153,6 +153,8 @@ def solve_on_disk(
         X.append(np.load(where / f"{name}.npy", mmap_mode="r"))
     if not good:
         status, reason = Status.DIVERGED, "the estimates explain the data worse than nothing would"
+    if F is not None:
+        status, reason = going_on(status, reason, Status(F.status))
     return Solution(Pair(mean, X[0]), Pair(variance, X[1]), status, reason, len(trace.level), residual, -np.inf, trace, model)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ...model.channels import GaussianNoise
 from ...model.model import Model, stacked
 from ...model.priors import Moments
 from ...model.sampling import Observed
@@ -20,8 +21,8 @@ from ..search.noise import Held, predicted, reconciled
 from ..search.population import Request, confirmed, course, together
 from ..search.supports import signals_searched
 from ..search.vote import Elected, Member, Trust, best_match, has, spare_atoms, start_from, verdict
-from ..solution import Solution, Status, Trace, joined
-from ..solvers.base import Estimate
+from ..solution import Solution, Status, Trace, going_on, joined
+from ..solvers.base import COLD, Estimate
 from ..suspicions import is_noise
 from ..task import Data
 from .batch import Plan, random_draws
@@ -36,6 +37,8 @@ _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
 _ROOM, _MOST_TOGETHER = 0.5, 256
 # An atom that turns by more than this squared sine after the runs were compared is another atom. Atoms named in a reason, at most.
 _MOVED, _NAMED = 0.1, 5
+# Runs need not agree on noise of less than this share of what a measurement is worth: a quantiser hides it.
+_HIDDEN = 0.1
 # Where more than this share of the signals were found one by one, runs misjudge parameters.
 _FEW = 0.01
 # The seed of entries held out is 1; those of data drawn again, and of a search for the nonzeros of single signals, are others.
@@ -125,7 +128,9 @@ class Runs:
         Y, mask = self.observed.Y[k], None if self.observed.mask is None else self.observed.mask[k]
         mask = np.ones(Y.shape, bool) if mask is None else mask
         drawn, share = np.random.default_rng((*self._seed(k), 1)).random(Y.shape), held_share(mask)
-        return mask & (drawn >= fold * share) & (drawn < (fold + 1) * share)
+        held = mask & (drawn >= fold * share) & (drawn < (fold + 1) * share)
+        # Of a signal or a row that would have no entry left, all are kept.
+        return held & (mask & ~held).any(axis=0) & (mask & ~held).any(axis=1, keepdims=True)
 
     def _prediction(self, k: int, found: Solution, fold: int) -> Held:
         """How well a run predicts what it was denied."""
@@ -138,16 +143,16 @@ class Runs:
         together = len(groups) == 1 and len(groups[0].sound) == self.size  # nothing to take apart and copy
         found = groups[0].found if together else joined([each.found for each in _separate(groups, self.size)])
         if start is not None and self.from_scratch:
-            ends = [_going_on(found.status[k], found.reason[k], Status(start.status[k])) for k in range(self.size)]
+            ends = [going_on(found.status[k], found.reason[k], Status(start.status[k])) for k in range(self.size)]
             found.status[:], found.reason[:] = zip(*ends, strict=True)
         return found
 
     def compared(self, runs: int, votes: bool, learn: tuple[str, ...]) -> Solution:
         """The best of several runs of every instance, with what the others say of it."""
         enough = self.observed.Y[0].size * _MOST_HELD >= _FEWEST_HELD
-        self.holds = votes and any(name in learn for name in OF_NOISE) and enough
-        noise = self.models[0].noise_variance  # one for all entries, of Gaussian noise
-        self.chooses = self.holds and "noise_variance" in learn and noise is not None and np.ndim(noise) == 0
+        gaussian = isinstance(self.models[0].channel, GaussianNoise)  # others learn their noise from its likelihood
+        self.holds = votes and gaussian and any(name in learn for name in OF_NOISE) and enough
+        self.chooses = self.holds and "noise_variance" in learn and self.models[0].noise_variance is not None
         random = [np.random.default_rng(self._seed(k)) for k in range(self.size)]
         made = [0] * self.size
 
@@ -159,14 +164,15 @@ class Runs:
                 jobs = []
                 for i in places:
                     k, request = asked[i]
-                    start = None if request.told is None else self._told(request.told, request.trust, random[k])
+                    start = None if request.told is None else self._told(k, request.told, request.trust, random[k])
                     model, noise = request.model, request.noise_variance
                     if noise is not None:
                         model = with_parameters(model or self.models[k], {"noise_variance": noise})
                     standing = TRIAL if not request.electable else EARLY if noise is None else ELECTABLE
                     jobs.append(Job(k, made[k], start, model, noise is not None, request.fold, standing))
                     made[k] += 1
-                wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=kind[2])
+                cooling = COLD if self.wishes.search.anneal == 0 else kind[2]
+                wishes = self.wishes._replace(max_iterations=kind[1], explores=votes, cooling=cooling)
                 for i, run in zip(places, self.make(jobs, wishes), strict=True):
                     answers[i] = Member.of(run.found, run.sound, run.spare, asked[i][1].told, run.held)
             return [answers[i] for i in range(len(asked))]
@@ -274,9 +280,9 @@ class Runs:
             return found
         return replace(found, status=Status.DEGENERATE, reason="nothing was learned: noise alone would explain Y as well")
 
-    def _told(self, atoms: np.ndarray, trust: Trust, random: np.random.Generator) -> Estimate:
-        """A start from these unit atoms, in the units of the prior of F."""
-        prior = self.models[0].prior.F.moments()
+    def _told(self, k: int, atoms: np.ndarray, trust: Trust, random: np.random.Generator) -> Estimate:
+        """A start of an instance from these unit atoms, in the units of its prior of F."""
+        prior = self.models[k].prior.F.moments()
         mean, variance = start_from(atoms, self.plan.N, trust, random)
         spread = float(prior.variance)
         return Estimate(Moments((float(prior.mean) + spread**0.5 * mean).astype(self.dtype), (spread * variance).astype(self.dtype)))
@@ -382,13 +388,6 @@ def _separate(groups: Iterable[Ended], count: int) -> list[Made]:
     return [Made(ended.found[k], bool(ended.sound[k]), ended.spare[k], held) for (ended, k), held in zip(each, told, strict=True)]
 
 
-def _going_on(status: Status, reason: str, before: Status) -> tuple[Status, str]:
-    """What goes on from an unconfirmed solution is not confirmed either."""
-    if status is not Status.CONVERGED or before.trusted:
-        return status, reason
-    return Status.UNCONFIRMED, f"it settled, but went on from a solution that was {before}"
-
-
 def _with_its_way(end: Solution, sound: bool, way: Solution) -> Solution:
     """The end of the best run, with the iterations that led to it. If it went astray at the end, the estimates are those from before, and
     the status is the end's, which can't be trusted."""
@@ -408,14 +407,20 @@ def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Soluti
         ranges[name] = min(values), max(values)
         if name == "noise_variance" and elected.noise is not None:
             ranges[name] = elected.noise.low, elected.noise.high
-    power = float(np.prod([prior.second_moment() for prior in found.model.prior]))
-    matter = {name: ends for name, ends in ranges.items() if name not in OF_NOISE or ends[1] > NEGLIGIBLE * power}
+    matter = {name: ends for name, ends in ranges.items() if name not in OF_NOISE or ends[1] > _least_noise(found.model)}
     status, reason = verdict(Status(found.status), str(found.reason), elected, matter)
     changed = _changed(found, elected)
     if status is Status.CONVERGED and changed.size:
         named = ", ".join(str(i + 1) for i in changed[:_NAMED])
         status, reason = Status.UNCONFIRMED, f"atoms changed after the runs were compared, so that nothing confirms them: {named}"
     return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs, ranges=ranges)
+
+
+def _least_noise(model: Model) -> float:
+    """Less noise than this makes no difference: beside the power of z or, where a channel hides z anyway, beside what it hides."""
+    power = float(np.prod([prior.second_moment() for prior in model.prior]))
+    hidden = 0.0 if isinstance(model.channel, GaussianNoise) else _HIDDEN * float(model.channel.noise_scale(power))
+    return max(NEGLIGIBLE * power, hidden)
 
 
 def _changed(found: Solution, elected: Elected) -> np.ndarray:

@@ -267,7 +267,8 @@ def judge(outcome: Any, k: int, from_scratch: bool) -> tuple[Status, str]:
     if outcome.verdict is not None and outcome.verdict.trouble[k]:
         found = Findings(*(None if value is None else value[k] for value in outcome.verdict.found))
         return Status.DEGENERATE, "; ".join(findings_in_words(found))
-    return Status.CONVERGED, f"the run settled after {iterations} iterations, and no atom looks wrong"
+    looked = "" if outcome.verdict is None else ", and no atom looks wrong"
+    return Status.CONVERGED, f"the run settled after {iterations} iterations{looked}"
 
 
 def findings_in_words(found: Findings) -> list[str]:

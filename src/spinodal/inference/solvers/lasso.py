@@ -69,13 +69,13 @@ class Lasso:
         for k, model in enumerate(each):
             A = np.asarray(F[k], dtype=float) / np.sqrt(N)
             largest = np.abs(A.T @ Y[k]).max()
-            universal = np.sqrt(2 * float(model.noise_variance) * np.log(max(N, 2)) * np.mean(np.sum(A**2, axis=0)))
+            universal = np.sqrt(2 * noise_of(model, self) * np.log(max(N, 2)) * np.mean(np.sum(A**2, axis=0)))
             weight = self.penalty if self.penalty is not None else max(universal, _VANISHING * largest)
             if largest > 0:
                 regression = LassoLars(alpha=weight / A.shape[0], fit_intercept=False, precompute=True, max_iter=4 * A.shape[0])
                 X[k] = np.atleast_2d(regression.fit(A, Y[k]).coef_).T
         spread = np.reshape([float(model.prior.X.moments().variance) for model in each], (-1, 1, 1))
-        return baseline(Pair(F, X), Pair(np.broadcast_to(left, F.shape), np.broadcast_to(spread, X.shape)), Y, each)
+        return baseline(Pair(F, X), Pair(np.broadcast_to(left, F.shape), np.broadcast_to(spread, X.shape)), observed, each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class Oracle:
         each = [models[k % len(models)] for k in range(len(X0))]
         X, variance = np.zeros_like(X0), np.zeros_like(X0)
         for k, model in enumerate(each):
-            slab, noise = float(getattr(model.prior.X, "variance", 1.0)), max(float(model.noise_variance), np.finfo(float).tiny)
+            slab, noise = float(getattr(model.prior.X, "variance", 1.0)), max(noise_of(model, self), np.finfo(float).tiny)
             A = F[k] / np.sqrt(F.shape[-1])
             for signal in range(X0.shape[-1]):
                 seen = slice(None) if observed.mask is None else observed.mask[k][:, signal]
@@ -119,20 +119,31 @@ class Oracle:
                 covariance = np.linalg.inv(B.T @ B / noise + np.eye(int(on.sum())) / slab)
                 X[k][on, signal] = covariance @ (B.T @ observed.Y[k][seen, signal]) / noise
                 variance[k][on, signal] = np.diag(covariance)
-        return baseline(Pair(F, X), Pair(np.zeros_like(F), variance), observed.Y, each)
+        return baseline(Pair(F, X), Pair(np.zeros_like(F), variance), observed, each)
+
+
+def noise_of(model: Model, solver: Any) -> float:
+    """The variance of the noise; refused unless it is Gaussian, with one variance for all entries."""
+    if model.noise_variance is None:
+        name = type(solver).__name__
+        raise InputError(f"channel must be Gaussian noise of one variance for the solver {name}, but {model.channel!r} was given.")
+    return float(model.noise_variance)
 
 
 def nominal(model: Model) -> tuple[float, float]:
     """Factor from F' to the mean of F given F' (for a Gaussian of unit power), and its variance."""
+    if model.eta is None or np.ndim(model.eta) > 0:
+        raise InputError(f"eta must be one number for the solver Lasso, but {model.knowledge!r} was given.")
     eta = float(model.eta)
     power = float(model.prior.F.second_moment())
     return np.sqrt(1 + eta) * power / (power + eta), power * eta / (power + eta)
 
 
-def baseline(mean: Pair[Any], variance: Pair[Any], Y: np.ndarray, models: list[Model]) -> Solution:
+def baseline(mean: Pair[Any], variance: Pair[Any], observed: Observed, models: list[Model]) -> Solution:
     """A Solution of a method that has no iterations of ours to report."""
+    Y, _, mask = observed
     size, N = Y.shape[0], mean.F.shape[-1]
-    residual = np.nanmean((Y - mean.F @ mean.X / np.sqrt(N)) ** 2, axis=(1, 2))
+    residual = np.mean((Y - mean.F @ mean.X / np.sqrt(N)) ** 2, axis=(1, 2), where=True if mask is None else np.asarray(mask, bool))
     empty = np.zeros((size, 0))
     status, reason = (np.array([value] * size, dtype=object) for value in (Status.CONVERGED, "the method has no iterations of ours"))
     unknown = np.full(size, -np.inf)  # no free entropy: ranks below anything that has one

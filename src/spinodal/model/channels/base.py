@@ -86,7 +86,7 @@ class Channel(Parametric):
             >>> import numpy as np
             >>> import spinodal as sp
             >>> sp.OneBit().first_guess(np.ones(5))
-            {}
+            {'variance': 0.03}
             >>> sorted(sp.Poisson().first_guess(np.array([0, 2, 3, 1])))
             ['rate']
         """

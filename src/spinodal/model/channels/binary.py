@@ -19,6 +19,9 @@ from .quantized import OneBit
 # standard deviation of z is below about four times the scale.
 _NODES, _SPAN = 61, 8.5
 
+# Where learning the scale starts: answers are in no unit, so it is beside codes of unit variance, of which a tenth is not zero.
+_FIRST_SCALE = 0.3
+
 
 @dataclass(frozen=True)
 class Binary(Channel):
@@ -39,6 +42,9 @@ class Binary(Channel):
     def __post_init__(self) -> None:
         check_choice("link", self.link, ("probit", "logistic"))
         check_positive("scale", self.scale)
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, float]:
+        return {"scale": _FIRST_SCALE}
 
     @property
     def _threshold(self) -> OneBit:

@@ -49,16 +49,24 @@ class GaussianNoise(Channel):
         return np.shape(self.variance)
 
     @property
-    def _several(self) -> bool:
+    def several(self) -> bool:
+        """Whether entries have variances of their own, by row, by column or one by one.
+
+        Examples:
+            >>> import numpy as np
+            >>> import spinodal as sp
+            >>> sp.GaussianNoise(0.1).several, sp.GaussianNoise(np.array([[0.1], [0.2]])).several
+            (False, True)
+        """
         return jnp.ndim(self.variance) >= 2
 
     @property
     def unequal(self) -> bool:  # type: ignore[override]
-        return self._several and jnp.shape(self.variance)[-2] > 1
+        return self.several and jnp.shape(self.variance)[-2] > 1
 
     @property
     def learns(self) -> tuple[str, ...]:  # type: ignore[override]
-        rows = ("row_variances",) if self._several and jnp.shape(self.variance)[-1] == 1 else ()
+        rows = ("row_variances",) if self.several and jnp.shape(self.variance)[-1] == 1 else ()
         return ("variance", *rows)
 
     def first_guess(self, seen: np.ndarray) -> dict[str, float]:
@@ -71,10 +79,10 @@ class GaussianNoise(Channel):
         return self.replace(variance=values.get("row_variances", values.get("variance", self.variance)))
 
     def by_signal(self) -> dict[str, Any]:
-        return {"variance": self.variance} if self._several and jnp.shape(self.variance)[-1] > 1 else {}
+        return {"variance": self.variance} if self.several and jnp.shape(self.variance)[-1] > 1 else {}
 
     def beside_atoms(self) -> GaussianNoise:
-        return self.replace(variance=self.variance[:, None]) if self._several else self
+        return self.replace(variance=self.variance[:, None]) if self.several else self
 
     def fault_of_shape(self, shape: tuple[int, ...]) -> str | None:
         given = np.shape(self.variance)
@@ -103,28 +111,28 @@ class GaussianNoise(Channel):
         return measured
 
     def noise_scale(self, power: Any, V: Any = 0.0) -> Any:
-        return 1 / jnp.mean(1 / (self.variance + V)) - V if self._several else self.variance
+        return 1 / jnp.mean(1 / (self.variance + V)) - V if self.several else self.variance
 
     @property
     def noiseless(self) -> Any:
-        return False if self._several else self.variance == 0
+        return False if self.several else self.variance == 0
 
     # ---- theory: closed forms for one variance; for several, averages over the entries, which depend on V and are tabulated
 
     def outcomes(self, power: float) -> Outcomes:
-        return Outcomes(np.zeros(0), None, np.zeros(0)) if self._several else super().outcomes(power)
+        return Outcomes(np.zeros(0), None, np.zeros(0)) if self.several else super().outcomes(power)
 
     def over_outcomes(self, w: Any, V: Any) -> tuple[Any, Any]:
         level = self.variance + V
         return jnp.mean(1 / level), -jnp.mean(1 + jnp.log(2 * jnp.pi * level)) / 2
 
     def table(self, power: float) -> ChannelTable | None:
-        if not self._several and self.variance == 0:
+        if not self.several and self.variance == 0:
             return None
         if not np.all((np.asarray(self.variance) >= _LEAST) & (np.asarray(self.variance) <= _MOST)):
-            given = "an array with others" if self._several else f"{self.variance:g}"
+            given = "an array with others" if self.several else f"{self.variance:g}"
             raise InputError(f"noise_variance must be 0 or in [{_LEAST:g}, {_MOST:g}], but {given} was given.")
-        return tabulate(self, power) if self._several else None
+        return tabulate(self, power) if self.several else None
 
     def fault_in_theory(self) -> str | None:
         # Scattered over all entries the variances average out; a noisy row, or signal, has a larger error of its own.
@@ -136,7 +144,7 @@ class GaussianNoise(Channel):
         return None
 
     def for_theory(self) -> GaussianNoise:
-        return self.replace(variance=float(np.mean(self.variance))) if self._several else self
+        return self.replace(variance=float(np.mean(self.variance))) if self.several else self
 
     def averages_at(self, V: Any, power: Any, table: Any) -> ChannelAverages:
         if table is not None:

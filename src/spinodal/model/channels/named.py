@@ -52,6 +52,8 @@ _NAMED: dict[str, tuple[Callable[..., Channel], tuple[str, ...]]] = {
     "poisson": (Poisson, _parameters(Poisson)),
 }
 NAMES = tuple(_NAMED)
+# What words say that are no parameter of the channel itself.
+_SAY = {"bits": "thresholds", "reach": "thresholds"}
 
 
 def named_channel(text: str) -> Channel:
@@ -70,7 +72,7 @@ def channel_and_said(text: str) -> tuple[Channel, frozenset[str]]:
         if not equals or key not in known:
             raise InputError(f"channel {name} must have its parameters as key=value with {', '.join(known)}, but {shown(part)} was given.")
         values[key] = word if key == "link" else _number(name, key, word)
-    return make(**values), frozenset(values)
+    return make(**values), frozenset(_SAY.get(key, key) for key in values)
 
 
 def _number(name: str, key: str, word: str) -> float:

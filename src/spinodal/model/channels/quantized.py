@@ -12,12 +12,17 @@ from jax.scipy.special import log_ndtr
 from ...errors import InputError, check_count, check_nonnegative, check_positive
 from .base import Output
 from .cells import BehindNoise, cell_output, log_between, tail_output
+from .guesses import NOISE_SHARE
 from .outcomes import MOST_THRESHOLDS, Outcomes, normal_width
 
 # More bits than any converter has.
 _MOST_BITS = 16
+# A table of more different values is not that of a coarse converter.
+_MOST_READ = 256
 # A quantiser of more thresholds than can be resolved one by one must have noise of at least this share of its largest step.
 _RESOLVED = 0.5
+# Where learning the noise of signs starts. Noise that is taken for zero, and is not, makes runs settle on wrong atoms.
+_FIRST_NOISE = 0.03
 # Up to so many thresholds y is compared with each; among more its cell is looked up.
 _COMPARED = 16
 
@@ -39,6 +44,11 @@ class Quantized(BehindNoise):
     learns = ("variance",)
 
     def __post_init__(self) -> None:
+        if self.thresholds is None:
+            raise InputError(
+                f"thresholds must be given (bits and reach, or Quantized) where Y holds one value or more than {_MOST_READ}, "
+                "for they can't be read off it."
+            )
         thresholds = np.asarray(self.thresholds, dtype=float)
         if thresholds.ndim != 1 or not thresholds.size or not np.all(np.isfinite(thresholds)) or np.any(np.diff(thresholds) <= 0):
             raise InputError(f"thresholds must be finite numbers in rising order, but {self.thresholds!r} was given.")
@@ -57,6 +67,15 @@ class Quantized(BehindNoise):
         check_count("bits", bits, 1, _MOST_BITS)
         check_positive("reach", reach)
         return cls(np.linspace(-reach, reach, 2**bits + 1)[1:-1], variance)
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, Any]:
+        values = np.unique(seen)
+        read = 1 < values.size <= min(_MOST_READ, seen.size / 2)
+        thresholds = (values[1:] + values[:-1]) / 2 if read else None
+        return {"thresholds": thresholds, "variance": NOISE_SHARE * float(np.mean(np.square(seen)))}
+
+    def first_power(self, seen: np.ndarray) -> float:
+        return float(np.mean(np.square(seen)))
 
     @property
     def levels(self) -> Any:
@@ -127,6 +146,9 @@ class OneBit(BehindNoise):
 
     def __post_init__(self) -> None:
         check_nonnegative("variance", self.variance)
+
+    def first_guess(self, seen: np.ndarray) -> dict[str, Any]:
+        return {"variance": _FIRST_NOISE}  # signs are in no unit: it is beside codes of unit variance, of which a tenth is not zero
 
     def log_partition(self, y: Any, w: Any, V: Any) -> Any:
         return log_ndtr(jnp.sign(y) * (w - self.threshold) / jnp.sqrt(self.variance + V))
