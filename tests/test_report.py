@@ -19,7 +19,7 @@ from spinodal.figures.palette import PHASE_COLOURS, phase_key
 from spinodal.inference.solution import Names, Status
 from spinodal.report.page import check_atom_shape, place_in_words, report_html, write_report
 from spinodal.report.phases import ADVICE, PHASE_IN_WORDS
-from spinodal.report.solution import NEXT_STEP, VERDICT, next_step
+from spinodal.report.solution import ALONE, NEXT_STEP, UNSURE, VERDICT, WITH_F_PRIME, next_step
 from spinodal.theory import PHASES, outcomes
 
 PROBLEM = sp.Problem.sparse(alpha=0.6, pi=3.0, rho=0.1, eta=0.1, noise_variance=1e-2)
@@ -127,6 +127,21 @@ def test_names_are_escaped() -> None:
     assert "<script" not in table
 
 
+def with_hint(status: Status) -> str:
+    """The next step of a solve that was given an F'."""
+    return {**NEXT_STEP, **WITH_F_PRIME}[status]
+
+
+def test_the_next_step_is_one_that_can_be_taken() -> None:
+    """With F' there is one number of atoms, and one run; and a run that nobody confirmed has no shares to go by."""
+    assert not any(word in words for words in WITH_F_PRIME.values() for word in ("atoms", "runs"))
+    scratch = replace(solved(), observed=solved().observed._replace(F_prime=None), status=Status.DEGENERATE)
+    assert next_step(scratch, None) == NEXT_STEP[Status.DEGENERATE]
+    N = scratch.mean.F.shape[1]
+    for share, expected in ((None, ALONE), (np.ones(N), UNSURE), (np.r_[0.2, np.ones(N - 1)], NEXT_STEP[Status.UNCONFIRMED])):
+        assert next_step(replace(scratch, status=Status.UNCONFIRMED, reproducibility=share), None) == expected
+
+
 @pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("status", BAD)
 def test_bad_endings_are_said_plainly_and_the_theory_is_not_asked(status: Status) -> None:
@@ -134,7 +149,7 @@ def test_bad_endings_are_said_plainly_and_the_theory_is_not_asked(status: Status
     text = Page(page).text
     assert 'class="status bad"' in page
     assert ("Do not rely on every atom" if status is Status.UNCONFIRMED else "Do not rely on it") in VERDICT[status]
-    for words in (VERDICT[status], NEXT_STEP[status], "The theory is not asked", "learned, not to be relied on"):
+    for words in (VERDICT[status], with_hint(status), "There is no prediction", "learned, not to be relied on"):
         assert words in text
     for words in ("expected", "message passing", "as it should be", "spinodals"):
         assert words not in text.replace("what the prior expects", "")
@@ -218,13 +233,13 @@ def test_the_summary_of_a_run_that_can_not_be_trusted(status: Status) -> None:
     assert "recovered" not in text
     assert not any(phase in text for phase in PHASES)
     assert "as it should be" not in text
-    for words in (status.value, "can't be trusted", "learned, not to be relied on", NEXT_STEP[status]):
+    for words in (status.value, "can't be trusted", "learned, not to be relied on", with_hint(status)):
         assert words in text
 
 
 @pytest.mark.parametrize(("count", "first"), [(0, ""), (1, "First see to the warning. "), (2, "First see to the warnings. ")])
 def test_warnings_come_first_where_the_result_can_not_be_trusted(count: int, first: str) -> None:
-    for status, expected in ((Status.DEGENERATE, first + NEXT_STEP[Status.DEGENERATE]), (Status.CONVERGED, NEXT_STEP[Status.CONVERGED])):
+    for status, expected in ((Status.DEGENERATE, first + with_hint(Status.DEGENERATE)), (Status.CONVERGED, NEXT_STEP[Status.CONVERGED])):
         warned = replace(solved(), status=status)
         vars(warned)["warnings"] = ("rows 1 and 2 are noisier",) * count
         assert next_step(warned, None) == expected

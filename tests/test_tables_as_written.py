@@ -310,7 +310,7 @@ WARNED: dict[str, tuple[str, str, dict[str, Any], np.ndarray]] = {
     ),
     "duplicated header": (
         csv(values=SIGNALS, columns=["a", "b"] * 60, index=False),
-        r"2 of the names of the columns of Y stand for several, such as 'a'",
+        r"2 names of columns of Y occur more than once, such as 'a'",
         {},
         SIGNALS,
     ),

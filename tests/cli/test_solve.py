@@ -24,7 +24,7 @@ from spinodal.cli import main
 from spinodal.cli.output import between_iterations
 from spinodal.inference.solution import Status
 from spinodal.io.write import whole_file
-from spinodal.report.solution import NEXT_STEP
+from spinodal.report.solution import NEXT_STEP, WITH_F_PRIME
 
 Run = Callable[..., Done]
 # The instance of the fixtures, which a list of parameters can't have.
@@ -193,7 +193,7 @@ def test_a_result_that_can_not_be_trusted_has_an_exit_code_of_its_own(run_cli: R
     result = json.loads(done.out)
     assert result["status"] == "max_iterations"
     assert result["trusted"] is False
-    assert result["next_step"].endswith(NEXT_STEP[Status.MAX_ITERATIONS])
+    assert result["next_step"].endswith(WITH_F_PRIME[Status.MAX_ITERATIONS])
     assert "predicted" not in result
     *warned, last = done.err.splitlines()
     assert all(line.startswith("warning: ") for line in warned)
@@ -201,7 +201,7 @@ def test_a_result_that_can_not_be_trusted_has_an_exit_code_of_its_own(run_cli: R
     assert last.endswith(result["next_step"])
     with np.load(tmp_path / "sol.npz") as saved:
         assert np.all(np.isfinite(saved["X_mean"]))
-    assert "The theory is not asked" in (tmp_path / "page.html").read_text()
+    assert "There is no prediction" in (tmp_path / "page.html").read_text()
     lenient = run_cli(*words, "--lenient")
     assert lenient.code == 0
     assert lenient.err == done.err

@@ -139,7 +139,7 @@ def test_first_guesses_are_parameters_that_suit_the_data(channel: sp.Channel) ->
     y, w = draw(channel, 0.15, seed=2)
     guessed = channel.first_guess(y)
     begun = channel.replace(**guessed)
-    assert all(getattr(begun, name) == value for name, value in guessed.items())
+    assert all(np.array_equal(getattr(begun, name), value) for name, value in guessed.items())
     assert np.all(np.isfinite(whole("log_partition", begun, y, w, 0.15)))
     assert channel.first_power(y) is None or 0 < channel.first_power(y) < 100 * POWER
 

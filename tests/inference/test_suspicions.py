@@ -6,6 +6,7 @@ import doctest
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -192,8 +193,8 @@ def test_warnings_are_shown_everywhere() -> None:
     assert repr(bad).endswith(f"; {count} warning{'s' if count > 1 else ''}")
     assert "warning" not in repr(good) + good.summary() + good._repr_html_() + report_html(good).replace(".warnings {", "")
     assert f"warning     {first}" in bad.summary()
-    assert first in bad._repr_html_()
-    page = report_html(bad)
+    assert first in unescape(bad._repr_html_())
+    page = unescape(report_html(bad))
     assert page.index("Next step") < page.index(first[1:]) < page.index("<section>")
     assert bad.to_xarray().attrs["warnings"].split("\n")[0] == first
 

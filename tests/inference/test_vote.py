@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import spinodal as sp
-from spinodal.inference.execution import runs
+from spinodal.inference.execution import runs as made_runs
 from spinodal.inference.search import population
 from spinodal.inference.search.population import Asking, Request, confirmed, course, together
 from spinodal.inference.search.vote import SAME, VOTED, Elected, Member, counted, elect, has, parts_of_one, start_from, unit_atoms, verdict
@@ -263,7 +263,7 @@ def test_parts_of_one_atom_are_confirmed_by_most_runs_told_nothing(by_themselves
     elected = elect([best, told, told, told, *others], best)
     assert elected.agreement.doubtful.tolist() == doubtful
     reason = verdict(Status.CONVERGED, "", elected, {})[1]
-    assert ("perhaps parts of one: 1, 2" in reason) == bool(doubtful)
+    assert ("perhaps part of the same one: 1, 2" in reason) == bool(doubtful)
 
 
 def test_one_atom_of_another_run_confirms_one_atom() -> None:
@@ -296,7 +296,7 @@ def test_the_verdict_says_which_atoms_and_trusts_only_what_runs_confirmed() -> N
     assert apart == (Status.UNCONFIRMED, "the data do not determine the noise variance (0.1 to 0.3): runs that look sound disagree")
     alone = verdict(Status.CONVERGED, "", elect([run(0)]), {})
     assert alone[0] is Status.UNCONFIRMED
-    assert "the only one" in alone[1]
+    assert "no other run to confirm it" in alone[1]
 
 
 # The course of the runs
@@ -309,7 +309,7 @@ def test_atoms_that_are_known_too_roughly_are_not_confirmed_by_agreement() -> No
     for error, expected in ((1e-3, Status.CONVERGED), (0.012, Status.UNCONFIRMED)):
         status, reason = verdict(Status.CONVERGED, "", elect([run(0, error=error), run(1, error=error)]), {})
         assert status is expected
-        assert ("12% of the power" in reason) == (expected is Status.UNCONFIRMED)
+        assert ("12% of the atoms' power" in reason) == (expected is Status.UNCONFIRMED)
 
 
 def go_through(
@@ -568,14 +568,14 @@ def test_votes_can_be_left_out() -> None:
 @pytest.mark.parametrize("anneal", [0, None])
 def test_without_annealing_no_run_is_heated(anneal: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not those that start from a vote either."""
-    hot, made = [], runs.solve_group
+    hot, made = [], made_runs.solve_group
 
     def noted(plan: Any, observed: Any, model: Any, draws: Any, wishes: Any, placement: Any, saved: Any, start: Any) -> Any:
         if start is not None and start.X is None:  # it is told of atoms only
             hot.append(wishes.cooling.hot)
         return made(plan, observed, model, draws, wishes, placement, saved, start)
 
-    monkeypatch.setattr(runs, "solve_group", noted)
+    monkeypatch.setattr(made_runs, "solve_group", noted)
     problem = sp.Problem.sparse(alpha=0.5, pi=6.0, rho=0.2, noise_variance=0.2)
     Y = sp.sample(problem, 12, seed=0).observed.Y
     sp.solve(Y, problem, n_atoms=12, max_iterations=100, search=sp.Search(anneal=anneal))

@@ -17,8 +17,8 @@ app = typer.Typer(
     "Compiled code is kept in ~/.cache/spinodal; SPINODAL_CACHE=DIR moves it, SPINODAL_CACHE=0 turns it off.",
 )
 
-Alpha = Annotated[str, typer.Option(metavar="A", help="M/N, measurements per signal entry.")]
-Pi = Annotated[str, typer.Option(metavar="P", help="P/N, signals per signal entry.")]
+Alpha = Annotated[str, typer.Option(metavar="A", help="M/N, measurements of each signal per atom.")]
+Pi = Annotated[str, typer.Option(metavar="P", help="P/N, signals per atom.")]
 Density = Annotated[str, typer.Option("--density", "--rho", metavar="R", help="Density of X, in (0, 1).")]
 Eta = Annotated[str, typer.Option(metavar="E", help="Error of the matrix: 0 (known) to inf (dictionary learning).")]
 Etas = Annotated[str, typer.Option(metavar="E1,E2,..", help="Errors of the matrix, separated by commas; inf is dictionary learning.")]
@@ -113,7 +113,7 @@ def diagram(
 def curve(
     alpha: Alpha,
     density: Density,
-    pi: Annotated[str, typer.Option(metavar="LO:HI:N", help="Signals per signal entry.")],
+    pi: Annotated[str, typer.Option(metavar="LO:HI:N", help="Signals per atom, P/N.")],
     out: OutDir = "out",
     eta: Etas = "0.01,1,inf",
     noise_variance: NoiseVariance = "0",
@@ -139,7 +139,7 @@ def curve(
 
 @app.command()
 def sample(
-    n: Annotated[int, typer.Option("--n", metavar="N", help="Length of a signal.")],
+    n: Annotated[int, typer.Option("--n", metavar="N", help="Number of atoms, N.")],
     alpha: Alpha,
     pi: Pi,
     density: Density,
@@ -169,7 +169,7 @@ def sample(
     )
 
 
-_LEARNED = "A number, or auto to learn it; what the file says or else learned if left out."
+_LEARNED = "A number, or auto to learn it. If left out, the file's value is used, or it is learned."
 
 
 @app.command()
@@ -183,7 +183,9 @@ def solve(
     ] = None,
     n_atoms: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Number of atoms, if no F_prime says it. Of several (32,48,64) the one with the highest evidence."),
+        typer.Option(
+            metavar="N", help="Number of atoms; not needed with F_prime. Of several (32,48,64), the one with the highest evidence is kept."
+        ),
     ] = None,
     density: Annotated[str | None, typer.Option("--density", "--rho", metavar="R", help=f"Density of X. {_LEARNED}")] = None,
     noise_variance: Annotated[
@@ -199,7 +201,7 @@ def solve(
     channel: ChannelName = None,
     f_prime: Annotated[str | None, typer.Option(metavar="FILE", help="F_prime (M x N) in a file of its own.")] = None,
     method: Annotated[str, typer.Option(metavar="NAME", help="amp, relaxed-bp, mu-amp, big-amp or lasso.")] = "amp",
-    array: Annotated[str | None, typer.Option(metavar="NAME", help="The array to take for Y, where none has that name.")] = None,
+    array: Annotated[str | None, typer.Option(metavar="NAME", help="The array to use as Y, if none is called Y.")] = None,
     transpose: Annotated[bool, typer.Option("--transpose", help="Signals are the rows of the file, not the columns.")] = False,
     decimal: Annotated[str, typer.Option(metavar="MARK", help="In text, the mark before the decimals: . or ,")] = ".",
     index_col: Annotated[
@@ -211,7 +213,7 @@ def solve(
         bool | None,
         typer.Option(
             "--center/--no-center",
-            help="Take the mean of each row off first, and keep it with the result, or leave it; if left out, as the data ask for.",
+            help="Subtract the mean of each row first and keep it with the result, or don't. If left out, the data decide.",
         ),
     ] = None,
     report: Annotated[str | None, typer.Option(metavar="REPORT.html", help="Where to write a page about the result.")] = None,
@@ -220,11 +222,14 @@ def solve(
     ] = None,
     max_iterations: Annotated[int, typer.Option("--max-iterations", "--max-iter", metavar="T", help="Most iterations.")] = 10_000,
     runs: Annotated[
-        int | None, typer.Option(metavar="K", help="Most runs from starts of their own where there is no F_prime; 6 if left out.")
+        int | None,
+        typer.Option(metavar="K", help="Maximum number of runs from independent starts when there is no F_prime; 6 if left out."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of whatever is random.")] = 0,
     float32: Annotated[bool, typer.Option("--float32", help="Compute in single precision.")] = False,
-    checkpoint: Annotated[str | None, typer.Option(metavar="STATE.npz", help="Save the state here; go on from it if it is there.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="STATE.npz", help="Save the state here, and resume from it if the file exists.")
+    ] = None,
     every: Annotated[int, typer.Option(metavar="K", help="Iterations between two saved states.")] = 100,
     devices: Annotated[int | None, typer.Option(metavar="D", help="Divide the signals among this many devices.")] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Exit code 0 also when the result can't be trusted.")] = False,
@@ -233,7 +238,8 @@ def solve(
     """Recover F and X from a file of measurements, with their uncertainties.
 
     Parameters that neither the options nor the file say are learned from the data. The exit code is 3 if the result can't be trusted: the
-    run did not settle, not on a solution, or on one that other runs do not confirm. The files are written all the same.
+    run did not settle, or settled on something that is not a solution, that the data contradict, or that other runs do not confirm. The
+    files are written all the same.
     """
     from . import solve_command
 
@@ -270,7 +276,7 @@ def complete(
     intervals: Annotated[
         str | None, typer.Option(metavar="INTERVALS.csv", help="Also write an interval for each entry that was filled in.")
     ] = None,
-    level: Annotated[str, typer.Option(metavar="SHARE", help="The share of entries that intervals hold.")] = "0.9",
+    level: Annotated[str, typer.Option(metavar="SHARE", help="The share of entries that the intervals should contain.")] = "0.9",
     max_components: Annotated[int, typer.Option(metavar="N", help="The most components to try.")] = 64,
     array: Annotated[str | None, typer.Option(metavar="NAME", help="The array to take for the table, where there are several.")] = None,
     transpose: Annotated[bool, typer.Option("--transpose", help="Samples are the columns of the file, not the rows.")] = False,
@@ -283,7 +289,7 @@ def complete(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Fill in the holes of a table, with intervals that held-out entries have calibrated."""
+    """Fill in the holes of a table, with intervals calibrated on held-out entries."""
     from . import complete_command
 
     complete_command.complete_file(
@@ -308,7 +314,7 @@ def denoise(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Take the noise off a picture, grey or in colours, by a model that is learned from it."""
+    """Remove the noise from a grey or colour picture, using a model learned from the picture itself."""
     from . import picture_commands
 
     picture_commands.denoise(file=file, out=out, sigma=sigma, seed=seed, as_json=json)
@@ -323,7 +329,7 @@ def inpaint(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Fill in the missing pixels of a picture, grey or in colours, by a model that is learned from the others."""
+    """Fill in the missing pixels of a grey or colour picture, using a model learned from the other pixels."""
     from . import picture_commands
 
     picture_commands.inpaint(file=file, out=out, mask=mask, sigma=sigma, seed=seed, as_json=json)
@@ -363,7 +369,7 @@ def demo(out: OutDir = "out") -> None:
 @app.command()
 def explore(
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="Where to listen; elsewhere than 127.0.0.1 others can reach the page.")
+        str, typer.Option(metavar="HOST", help="Address to listen on; with any other than 127.0.0.1, other computers can reach the page.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", help="0 for any that is free.")] = 8050,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Don't open the page in a browser.")] = False,

@@ -242,7 +242,7 @@ def _show(result: dict[str, Any], used: dict[str, tuple[float, str]], target: Pa
         output.table(title, ["atoms", "log evidence per entry of Y, nats", "status", "iterations"], rows)
     print(f"F, X and their variances are in {target}.")
     if "centered" in result:
-        print("The mean of each row was taken off first and is there as row_means: Y is F X/sqrt(N) + row_means.")
+        print("The mean of each row was subtracted first and saved as row_means: Y is F X/sqrt(N) + row_means.")
     if "report" in result:
         print(f"The report is {result['report']}.")
     if result["trusted"]:

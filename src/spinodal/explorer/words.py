@@ -32,7 +32,7 @@ CONTROLS = {
     "f": ("prior of F", "What is assumed of one entry of the matrix."),
     "channel": (
         "channel",
-        "How an entry of F X/√N becomes an entry of Y. Another channel than Gaussian noise takes some seconds when it is chosen, or when "
+        "How an entry of F X/√N becomes an entry of Y. A channel other than Gaussian noise takes a few seconds when you choose it, or when "
         "its noise changes; counts take a minute.",
     ),
     "n": ("N", "Atoms of the instance that is drawn and solved, from 10 to 400."),

@@ -198,7 +198,8 @@ def solve(
         if mesh is not None or checkpoint is not None:
             raise InputError(f"mesh and checkpoint must be left out with {name}, which has no iterations of ours.")
         if learn:
-            raise InputError(f"{name} learns no parameters, so {', '.join(_GIVEN)} or a model must be given; {', '.join(learn)} would be learned.")
+            given_instead = f"{', '.join(_GIVEN)} or a model must be given"
+            raise InputError(f"{name} learns no parameters, so {given_instead}; {', '.join(learn)} would be learned.")
         solution = solver.solve(_with_axis(observed) if not batched else observed, models, N)
         mean, variance = (Pair(*(value.astype(dtype) for value in pair)) for pair in (solution.mean, solution.variance))
         solution = replace(solution, mean=mean, variance=variance, observed=observed if batched else _with_axis(observed))

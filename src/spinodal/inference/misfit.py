@@ -184,7 +184,7 @@ def of_rows(table: Table, left: np.ndarray) -> Iterator[str]:
     size = float(np.mean(np.sum(table.Y[unexplained] ** 2, axis=1) / np.maximum(table.seen[unexplained].sum(axis=1), 1)))
     yield (
         f"no signal explains {which} of Y: if {'these sensors are' if number > 1 else 'this sensor is'} faulty, try "
-        f"channel=\"faulty:faulty={number / share.size:.2g},fault_variance={size:.2g}\""
+        f'channel="faulty:faulty={number / share.size:.2g},fault_variance={size:.2g}"'
     )
 
 

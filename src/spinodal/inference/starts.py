@@ -46,8 +46,11 @@ def automatic(
     share = NOISE_SHARE if observed.F_prime is None else _WITH_HINT
     if channel is not None:
         if isinstance(channel, str):
-            channel, said = channel_and_said(channel)
+            words = channel
+            channel, said = channel_and_said(words)
             guessed = {name: first for name, first in channel.first_guess(seen).items() if name not in said}
+            for name in (name for name, first in guessed.items() if first is None):
+                raise InputError(f"{name} must be given for the channel {words!r}, because Y does not show them.")
             channel = channel.replace(**guessed)
             learn += as_learned(dict.fromkeys(name for name in guessed if name in channel.learns))
         if not isinstance(channel, Channel):

@@ -99,7 +99,7 @@ def _repeated_names(solution: Solution) -> Iterator[str]:
     for what, names in zip(("rows", "columns"), solution.names, strict=True):
         repeated = [name for name, count in Counter(names or ()).items() if count > 1]
         if repeated:
-            yield f"{len(repeated)} of the names of the {what} of Y stand for several, such as {repeated[0]!r}; give each a name of its own"
+            yield f"{len(repeated)} names of {what} of Y occur more than once, such as {repeated[0]!r}; give each a name of its own"
 
 
 def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept: np.ndarray, out: np.ndarray) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _of_fit(solution: Solution, model: Model, table: Table, Y: np.ndarray, kept:
             has = "have" if np.sum(noisier) > 1 else "has"
             yield (
                 f"{table.rows(np.flatnonzero(noisier))} of Y {has} far more noise than the others, or another unit; "
-                "divide every row by the size of its noise, or leave noisy rows out"
+                'learn the noise of each row (noise_variance="rows"), divide every row by the size of its noise, or leave noisy rows out'
             )
         if out[~noisier].any():
             yield outliers_in_words(out, entries)
@@ -191,7 +191,7 @@ def _drift(X: np.ndarray, variance: np.ndarray) -> Iterator[str]:
     uses = np.sum(np.sum(used, axis=1) ** 2)
     if excess > _DRIFT * np.std(by_chance) and excess > _DIFFERENCE**2 * uses:
         yield (
-            "the first half of the signals uses other atoms than the second half, as if the dictionary had changed on the way; "
+            "the first half of the signals uses different atoms from the second half, as if the dictionary had changed midway; "
             "solve for each half by itself, and compare"
         )
 
@@ -251,7 +251,7 @@ def _misfit(solution: Solution, left: _Left) -> Iterator[str]:
     if not _TOO_SMALL < typical < _TOO_LARGE and "noise_variance" not in solution.learned:
         advice = "too large" if typical < 1 else "too small, or atoms are missing"
         yield (
-            f"the residuals of the typical signal are {typical:.2g} times what noise_variance predicts, which looks {advice}; "
+            f"the residuals of the typical signal are {typical:.2g} times what noise_variance predicts, so noise_variance looks {advice}; "
             "leave it out so that it is learned"
         )
     scores = (np.cbrt(square) - (1 - 2 / (9 * number))) / np.sqrt(2 / (9 * number))

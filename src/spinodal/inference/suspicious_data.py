@@ -262,8 +262,8 @@ def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
         )
     elif error > max(_OF_NOISE * float(model.noise_variance), _OF_POWER * table.power):
         yield (
-            f"{table.words.data} is rounded to multiples of {step:.3g}, which is not small beside the noise; "
-            f"take the data before they were rounded, or give a noise_variance of at least {error:.2g}"
+            f"{table.words.data} is rounded to multiples of {step:.3g}, which is not small compared with the noise; "
+            f"use the data before rounding, or give a noise_variance of at least {error:.2g}"
         )
 
 
@@ -295,7 +295,7 @@ def _means(table: Table, N: int, centred: str | None) -> tuple[list[str], Table]
     sentences = {
         None: f"{held}, but the model is centred; subtract the mean of each {words.row} (center=True{words.center})",
         "auto": f"{held}, so the mean of each {words.row} was taken off and kept as {words.means}; "
-        f"to have it fitted, say center=False{words.no_center}",
+        f"to leave it in the data, pass center=False{words.no_center}",
     }
     told = [sentences[centred]] if centred in sentences else []
     return told, table._replace(Y=np.where(table.seen, table.Y - means[:, None], 0.0))
@@ -311,7 +311,7 @@ def of_gains(table: Table, hint: np.ndarray) -> Iterator[str]:
     if spread > _GAINS:
         yield (
             f"the rows of Y differ in size from those of F_prime (by a factor of {np.exp(spread / 2):.2g}, typically): if the sensors have "
-            f"gains of their own, try channel=\"gains:spread={spread / 2:.2g}\", or spinodal.calibrate(Y, F0)"
+            f'gains of their own, try channel="gains:spread={spread / 2:.2g}", or spinodal.calibrate(Y, F0)'
         )
 
 
@@ -344,7 +344,7 @@ def outliers_in_words(out: np.ndarray, entries: int) -> str:
     what = "entry is an outlier" if count == 1 else "entries are outliers"
     return (
         f"{count} {what} ({100 * count / entries:.2g}% of all), far beyond the other entries of the same signal; "
-        'check, and mark what is wrong as missing (NaN), or say channel="outliers"'
+        'check them and mark wrong ones as missing (NaN), or use channel="outliers"'
     )
 
 

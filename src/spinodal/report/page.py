@@ -257,7 +257,7 @@ def _place(solution: Solution, outcome: Outcome | None) -> str:
         return _section(
             title,
             _say(
-                "The theory is not asked: its answer would rest on a run that can't be trusted. Take the next step above, then look again."
+                "There is no prediction, because it would rest on a run that can't be trusted. Take the next step above, then look again."
             ),
         )
     if outcome is None:

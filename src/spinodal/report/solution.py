@@ -31,13 +31,24 @@ VERDICT = {
 # What to do next, in a sentence.
 NEXT_STEP = {
     Status.CONVERGED: "Check that the residuals look like noise, then use F and X with their variances.",
-    Status.MAX_ITERATIONS: "Allow more iterations (max_iterations); if the run still does not settle, use fewer atoms or more signals.",
+    Status.MAX_ITERATIONS: "Allow more iterations (max_iterations); if the run still does not settle, try fewer or more atoms, or more "
+    "signals.",
     Status.DIVERGED: "Check the units of Y and the given parameters, or leave out noise_variance and density so that they are learned.",
     Status.DEGENERATE: "Try more atoms where residuals share directions that no atom has, and fewer where atoms are copies or unused; "
-    "or more signals, or more runs (runs).",
-    Status.MISFIT: "Say how the data were measured (channel, --channel), as the reason suggests.",
+    "have a density learned that does not fit; or use more signals, or more runs (runs).",
+    Status.MISFIT: "Name the channel that the reason suggests (channel=, or --channel on the command line).",
     Status.UNCONFIRMED: "Use only atoms of high reproducibility. More signals, fewer atoms or more runs (runs) may settle the others.",
 }
+# The same where F' says how many atoms there are and where to start.
+WITH_F_PRIME = {
+    Status.MAX_ITERATIONS: "Allow more iterations (max_iterations); if it still does not settle, use more signals or a better F_prime.",
+    Status.DEGENERATE: "Check F_prime, and leave out eta, density and noise_variance so that they are learned; or use more signals.",
+}
+# What to do where a run is not confirmed for another reason than single atoms.
+ALONE = "Leave runs out, so that runs from other starts can confirm the atoms."
+UNSURE = "More signals, or less noise, would settle what the reason names; give a parameter that the data do not determine."
+# An atom that fewer runs found is in doubt.
+_IN_DOUBT = 0.5
 # Parameters of sensors, which are told whether they were learned or not.
 OF_SENSORS = ("gain_spread", "offset_variance", "faulty")
 # A mean squared residual of more than so many times the noise variance is not noise.
@@ -172,8 +183,8 @@ def runs_in_words(solution: Solution) -> str:
         return f"{int(solution.runs)} from different starts, none of which says anything about the others"
     least = int(np.nanargmin(share)) + 1
     return (
-        f"{int(solution.runs)} from different starts; on average {100 * known.mean():.3g}% of those not told of an atom found it, "
-        f"and {100 * known.min():.3g}% found atom {least}"
+        f"{int(solution.runs)} from different starts; on average {100 * known.mean():.3g}% of the runs that did not start from an atom "
+        f"found it, and {100 * known.min():.3g}% found atom {least}"
     )
 
 
@@ -214,13 +225,26 @@ def next_step(solution: Solution, outcome: Outcome | None) -> str:
     if outcome is not None:
         return ADVICE.get(outcome.phase, NEXT_STEP[ended])
     first = "" if ended.trusted or not solution.warnings else f"First see to the warning{'s' * (len(solution.warnings) > 1)}. "
-    return first + NEXT_STEP[ended]
+    return first + _after(solution, ended)
+
+
+def _after(solution: Solution, ended: Status) -> str:
+    """What the status asks for, as far as this solve allows it."""
+    if solution.observed is not None and solution.observed.F_prime is not None:
+        return WITH_F_PRIME.get(ended, NEXT_STEP[ended])
+    if ended is Status.UNCONFIRMED:
+        share = solution.reproducibility
+        if share is None:
+            return ALONE
+        if not np.any(np.asarray(share) < _IN_DOUBT):
+            return UNSURE
+    return NEXT_STEP[ended]
 
 
 def expectation(solution: Solution, outcome: Outcome | None) -> str:
     """The phase, and the share of F and X that the theory expects message passing to recover, in words."""
     if outcome is None:
-        return "the theory is not asked about a run that can't be trusted" if not status(solution).trusted else "not covered by the theory"
+        return "not computed, because the run can't be trusted" if not status(solution).trusted else "not covered by the theory"
     return f"{outcome.phase}: {recovered_in_words(outcome.amp)} recovered, if the model is right"
 
 

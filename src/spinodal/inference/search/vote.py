@@ -292,7 +292,7 @@ def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tup
     if status is not Status.CONVERGED:
         return status, reason
     if elected.runs == 1:
-        return Status.UNCONFIRMED, "the run settled and no atom looks wrong, but it was the only one: nothing confirms it"
+        return Status.UNCONFIRMED, "the run settled and no atom looks wrong, but there is no other run to confirm it"
     agreed = elected.agreement
     doubtful = agreed.doubtful
     apart = [f"the {IN_WORDS.get(name, name)} ({low:.3g} to {high:.3g})" for name, (low, high) in ranges.items() if 0 < _APART * low < high]
@@ -302,17 +302,18 @@ def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tup
     if not doubtful.size and unknown > _ROUGH:
         return (
             Status.UNCONFIRMED,
-            f"the runs agree, but {unknown:.0%} of the power of the atoms is not known: wrong atoms agree to that too; more signals help",
+            f"the runs agree, but {unknown:.0%} of the atoms' power is still unknown, and wrong atoms can agree that closely too; "
+            "more signals help",
         )
     if not doubtful.size:
-        return Status.CONVERGED, f"{elected.runs} runs agree: every atom was found again by runs that were not told of it"
+        return Status.CONVERGED, f"{elected.runs} runs agree: every atom was found again by runs that did not start from it"
     if elected.best.spare[doubtful].all():
         used = elected.best.spare.size - doubtful.size
         atoms = "1 atom has" if doubtful.size == 1 else f"{doubtful.size} atoms have"
-        return Status.UNCONFIRMED, f"{atoms} next to nothing to do, and all others were found again: {used} atoms may be enough"
+        return Status.UNCONFIRMED, f"{atoms} almost no power, and all others were found again: {used} atoms may be enough"
     named = ", ".join(f"{i + 1} (by {agreed.times[i]} of {agreed.chances[i]} runs)" for i in doubtful[:_NAMED])
     more = ", ..." if doubtful.size > _NAMED else ""
     atoms = "1 atom was" if doubtful.size == 1 else f"{doubtful.size} atoms were"
     parts = ", ".join(str(i + 1) for i in doubtful[agreed.part[doubtful]][:_NAMED])
-    close = f"; nearer to each other than random atoms are, and perhaps parts of one: {parts}" if parts else ""
+    close = f"; unusually close to another atom, and perhaps part of the same one: {parts}" if parts else ""
     return Status.UNCONFIRMED, f"{atoms} not found again often enough: {named}{more}{close}"

@@ -78,9 +78,9 @@ class Channel(Parametric):
         """
         return float(np.mean(np.square(seen))) if self.shows_units else None
 
-    def first_guess(self, seen: Any) -> dict[str, float]:
-        """Parameters that have no usual value, as a first look at the observed entries suggests them. Those that can be learned are
-        learned from there.
+    def first_guess(self, seen: Any) -> dict[str, Any]:
+        """Parameters that have no usual value, as a first look at the observed entries suggests them; None if it suggests nothing. Those
+        that can be learned are learned from there.
 
         Examples:
             >>> import numpy as np

@@ -44,11 +44,6 @@ class Quantized(BehindNoise):
     learns = ("variance",)
 
     def __post_init__(self) -> None:
-        if self.thresholds is None:
-            raise InputError(
-                f"thresholds must be given (bits and reach, or Quantized) where Y holds one value or more than {_MOST_READ}, "
-                "for they can't be read off it."
-            )
         thresholds = np.asarray(self.thresholds, dtype=float)
         if thresholds.ndim != 1 or not thresholds.size or not np.all(np.isfinite(thresholds)) or np.any(np.diff(thresholds) <= 0):
             raise InputError(f"thresholds must be finite numbers in rising order, but {self.thresholds!r} was given.")
