@@ -11,12 +11,14 @@ import jax
 import numpy as np
 
 from ...model.model import Model
+from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..loop import RECORDED, Run, Tolerance
 from ..search.annealing import FIRST
+from ..search.diagnostics import judge
 from ..search.search import Engine, Place, Search, search
-from ..solution import Trace
+from ..solution import Solution, Trace
 from ..solvers.base import Cooling, Estimate
 from . import batch
 from .batch import Conclusion, Plan, Verdict
@@ -211,6 +213,40 @@ def _outcome(
         other = recorder.placement.fetched(concluded(run._replace(state=state)))
         found = jax.tree.map(lambda kept, new: np.where(lost.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept), found, other)
     return Outcome(found, verdict, lost, iterations, recorder.joined(len(lost)))
+
+
+def solution_of(outcome: Outcome, from_scratch: bool) -> Solution:
+    """What came out, with a status for each instance."""
+    end = outcome.conclusion
+    judged = [judge(outcome, k, from_scratch) for k in range(len(outcome.lost))]
+    return Solution(
+        mean=end.mean,
+        variance=end.variance,
+        status=np.array([status for status, _ in judged], dtype=object),
+        reason=np.array([reason for _, reason in judged], dtype=object),
+        iterations=outcome.iterations,
+        residual=end.residual,
+        free_entropy=end.free_entropy,
+        trace=outcome.trace,
+        model=_each(end.model, len(judged)),
+    )
+
+
+def _each(model: Model, size: int) -> list[Model]:
+    """A model whose numbers have a leading axis, as one for each instance."""
+    leaves, structure = jax.tree.flatten(model)
+    # Numbers become Python's; arrays, such as an eta for each column, stay arrays.
+    columns = [leaf.tolist() if leaf.ndim == 1 else list(leaf) for leaf in leaves]
+    return [jax.tree.unflatten(structure, [column[k] for column in columns]) for k in range(size)]
+
+
+def estimate_of(solution: Solution, k: int | None, dtype: Any) -> Estimate:
+    """A solution, or one of a batch, as the start of a run."""
+    F, X = (
+        Moments(*(np.asarray(value if k is None else value[k], dtype) for value in pair))
+        for pair in zip(solution.mean, solution.variance, strict=True)
+    )
+    return Estimate(F, X)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ put in its place, which compiled code does on one core (15-30% of an iteration a
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -70,6 +71,18 @@ def suited(on_a_cpu: Any, elsewhere: Any) -> Any:
 def one_by_one() -> bool:
     """Whether instances are best solved one after another: on a CPU, where each stays in cache and stops when it is done."""
     return platform() == "cpu"
+
+
+def cores() -> int:
+    """How many cores this process may use. `NPROC` says less, as it does to XLA."""
+    said = os.environ.get("NPROC", "")
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(int(said), there)) if said.isdigit() else there
+
+
+def side_by_side_suits(number: int, placement: OneDevice) -> bool:
+    """Whether so many small runs are best made side by side: on a CPU that has cores for them."""
+    return number > 1 and placement.devices == 1 and one_by_one() and cores() > 1
 
 
 def programs_at_once() -> int:

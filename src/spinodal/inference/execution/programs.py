@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial, update_wrapper
 from inspect import signature
+from threading import Lock
 from typing import Any
 
 import jax
@@ -27,8 +28,11 @@ from .machine import OneDevice, computing, platform
 # against 10, and a search with its repairs looks often enough for less effort to pay. Iterations at less effort are 20 to 40% longer. Full
 # effort takes .35 s more, so it pays after some 4000 iterations: few small solves have so many, but a sweep does.
 
+# Small programs leave other cores alone, so that other runs can have them (`at_once.py`). They take no longer for it: of 40 atoms and 500
+# signals 12 runs take 1.7 s so, and 1.8 s where XLA divides them.
+_ONE_CORE, _NOT_DIVIDED = {"xla_cpu_multi_thread_eigen": False}, "cpu-parallel-task-assigner"
 # Sums in one go, rather than as a tree of sums that has programs of its own: a fifth less to compile. Single precision needs the tree.
-_IN_ONE_GO = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
+_IN_ONE_GO = "tree_reduction_rewriter"
 # Programs on arrays of more entries are worth less effort, rather than little, and the full one; and iterations of more multiplications in
 # a product.
 _TINY, _SMALL, _SHORT = 3 * 10**4, 10**6, 3 * 10**6
@@ -45,6 +49,11 @@ def often() -> Iterator[None]:
         _often.reset(before)
 
 
+def is_small(entries: int, N: int) -> bool:
+    """Whether iterations on so many entries of Y are compiled with less effort, and leave other cores alone."""
+    return entries * N < _SHORT and not _often.get()
+
+
 class Compiled:
     """A function that jax.jit compiles, with an effort that suits how often it runs: seldom or, if it has an argument to donate, in many
     iterations. The first argument is compiled in if it is a `plan`."""
@@ -54,19 +63,33 @@ class Compiled:
         self.iterates = donate is not None
         static = 0 if next(iter(signature(function).parameters)) == "plan" else ()
         as_ever = partial(jax.jit, function, static_argnums=static, donate_argnums=() if donate is None else donate)
-        self.full, self.single = as_ever(), as_ever(compiler_options=LESS)
-        self.less, self.little = (as_ever(compiler_options=effort | _IN_ONE_GO) for effort in (LESS, LITTLE))
+        self.full = as_ever()
+        self.single = as_ever(compiler_options=LESS | _ONE_CORE | {"xla_disable_hlo_passes": _NOT_DIVIDED})
+        here = _ONE_CORE | {"xla_disable_hlo_passes": f"{_IN_ONE_GO},{_NOT_DIVIDED}"}
+        self.less, self.little = (as_ever(compiler_options=effort | here) for effort in (LESS, LITTLE))
         self.lower = self.full.lower
         self._coming: dict[Any, Future[None]] = {}
         self._asked: set[Any] = set()
+        self._there: set[Any] = set()
+        self._first = Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        coming = self._coming.pop(_kind(arguments), None) if self._coming else None
-        if coming is not None:
-            coming.exception()  # waits; what went wrong there goes wrong again here, where the user sees it
         function = self._chosen(arguments)
         if function is self.full:
             return function(*arguments)
+        kind = _kind(arguments)
+        if kind in self._there:
+            return function(*arguments)
+        with self._first:  # two runs that need the same program have it compiled once
+            coming = self._coming.pop(kind, None)
+            if coming is not None:
+                coming.exception()  # waits; what went wrong there goes wrong again here, where the user sees it
+            made = self._made(function, arguments)
+            self._there.add(kind)
+        return made
+
+    def _made(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+        """What a small program returns that may have to be compiled first."""
         try:
             return function(*arguments)
         except jax.errors.JaxRuntimeError as error:
@@ -84,7 +107,7 @@ class Compiled:
         less, little = (self.single, self.single) if any(leaf.dtype == np.float32 for leaf in leaves) else (self.less, self.little)
         if self.iterates:
             plan, observed = arguments[:2]
-            return less if observed.Y.size * plan.N < _SHORT and not _often.get() else self.full
+            return less if is_small(observed.Y.size, plan.N) else self.full
         largest = max((leaf.size for leaf in leaves), default=0)
         return little if largest < _TINY else less if largest < _SMALL else self.full
 
@@ -123,7 +146,7 @@ def compiled(*, donate: int | None = None) -> Callable[[Callable[..., Any]], Com
 def _kind(arguments: Sequence[Any]) -> Any:
     """What arguments must have in common to need one program."""
     leaves, structure = jax.tree.flatten(arguments[1:])
-    return arguments[0], structure, tuple((jax.numpy.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves)
+    return arguments[0], structure, tuple((leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else type(leaf) for leaf in leaves)
 
 
 @cache

@@ -15,30 +15,27 @@ from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..search import bias
-from ..search.diagnostics import judge
-from ..search.learning import NEGLIGIBLE, OF_NOISE, parameters, with_parameters
+from ..search.learning import OF_NOISE, with_parameters
 from ..search.noise import Held, predicted, reconciled
 from ..search.population import Request, confirmed, course, together
 from ..search.supports import signals_searched
-from ..search.vote import Elected, Member, Trust, best_match, has, spare_atoms, start_from, verdict
+from ..search.vote import Elected, Member, Trust, changed_atoms, judged, spare_atoms, start_from
 from ..solution import Solution, Status, Trace, going_on, joined
 from ..solvers.base import COLD, Estimate
 from ..suspicions import is_noise
 from ..task import Data
+from .at_once import at_once
 from .batch import Plan, random_draws
 from .checkpoint import EARLY, ELECTABLE, FINAL, TRIAL, Checkpoint, Ended
-from .group import Outcome, Wishes, solve_group, widths
-from .machine import OneDevice, bytes_needed, memory, one_thread_each
+from .group import Told, Wishes, estimate_of, solution_of, solve_group, widths
+from .machine import OneDevice, bytes_needed, memory, one_thread_each, side_by_side_suits
+from .programs import is_small
 
 # Entries held out to learn the noise from: so many, but not less or more than these shares of all, and none at all of too few. 4000 tell
 # a variance to 2%.
 _HELD, _LEAST_HELD, _MOST_HELD, _FEWEST_HELD = 4000, 0.02, 0.1, 100
 # Runs made together take at most this share of the memory, and are at most so many.
 _ROOM, _MOST_TOGETHER = 0.5, 256
-# An atom that turns by more than this squared sine after the runs were compared is another atom. Atoms named in a reason, at most.
-_MOVED, _NAMED = 0.1, 5
-# Runs need not agree on noise of less than this share of what a measurement is worth: a quantiser hides it.
-_HIDDEN = 0.1
 # Where more than this share of the signals were found one by one, runs misjudge parameters.
 _FEW = 0.01
 # The seed of entries held out is 1; those of data drawn again, and of a search for the nonzeros of single signals, are others.
@@ -138,7 +135,7 @@ class Runs:
 
     def alone(self, start: Solution | None) -> Solution:
         """One run of every instance, from its own start or a given one."""
-        jobs = [Job(k, 0, None if start is None else _estimate(start, k, self.dtype), None) for k in range(self.size)]
+        jobs = [Job(k, 0, None if start is None else estimate_of(start, k, self.dtype), None) for k in range(self.size)]
         groups = list(self._groups(jobs, self.wishes))
         together = len(groups) == 1 and len(groups[0].sound) == self.size  # nothing to take apart and copy
         found = groups[0].found if together else joined([each.found for each in _separate(groups, self.size)])
@@ -182,25 +179,25 @@ class Runs:
         best = [each.best.found for each in elected]
         if votes:
             keeps = [each.noise is not None for each in elected]
-            ends = [(end.found, end.sound) for end in self._settled(list(enumerate(best)), keeps, strong=True)]
+            settled = [(end.found, end.sound) for end in self._settled(list(enumerate(best)), keeps, strong=True)]
             # What looked sound is repaired where more entries or iterations show a fault.
-            faulty = [k for k, (_, sound) in enumerate(ends) if elected[k].best.sound and not sound]
-            best = [_with_its_way(end, sound, found) for (end, sound), found in zip(ends, best, strict=True)]
-            for k, end in zip(faulty, self._settled([(k, ends[k][0]) for k in faulty], keeps, strong=False), strict=True):
+            faulty = [k for k, (_, sound) in enumerate(settled) if elected[k].best.sound and not sound]
+            best = [_with_its_way(end, sound, found) for (end, sound), found in zip(settled, best, strict=True)]
+            for k, end in zip(faulty, self._settled([(k, settled[k][0]) for k in faulty], keeps, strong=False), strict=True):
                 best[k] = _with_its_way(end.found, end.sound, best[k])
             looked = self._with_signals_searched(list(enumerate(best)), keeps, [self._seed(k) for k in range(self.size)])
             best, hard = [found for found, _ in looked], [share > _FEW for _, share in looked]
             # What others agreed on, and was mended since, is compared again; what was in doubt stays so.
             agreed = [k for k, each in enumerate(elected) if each.others and not each.agreement.doubtful.size]
-            changed = [k for k in agreed if best[k].status is Status.CONVERGED and _changed(best[k], elected[k]).size]
+            changed = [k for k in agreed if best[k].status is Status.CONVERGED and changed_atoms(best[k], elected[k]).size]
             ended = [Member.of(best[k], True, spare_atoms(best[k].mean), None) for k in changed]
             again = [confirmed(elected[k], end, self.wishes.max_iterations, random[k]) for k, end in zip(changed, ended, strict=True)]
             for k, each in zip(changed, together(again, lambda asked: explore([(changed[i], run) for i, run in asked])), strict=True):
                 elected[k] = each
-        judged = [_judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
+        ends = [judged(found, each, learn) for found, each in zip(best, elected, strict=True)]
         if votes and learn:
-            judged = self._unbiased(judged, [each.noise is not None for each in elected], hard, learn)
-        return joined([self._against_noise(k, found) for k, found in enumerate(judged)])
+            ends = self._unbiased(ends, [each.noise is not None for each in elected], hard, learn)
+        return joined([self._against_noise(k, found) for k, found in enumerate(ends)])
 
     def _with_all_entries(self, elected: list[Elected]) -> list[Elected]:
         """Where entries held out chose the noise, what all entries say of it counts too."""
@@ -214,7 +211,7 @@ class Runs:
 
     def _settled(self, found: list[tuple[int, Solution]], keeps: list[bool], strong: bool) -> list[Made]:
         """Runs that go on from the estimates of others, with all entries, to the end."""
-        jobs = [Job(k, 0, _estimate(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
+        jobs = [Job(k, 0, estimate_of(each, None, self.dtype), each.model, keeps[k]) for k, each in found]
         return self.make(jobs, self.wishes._replace(strong=strong))
 
     def _with_signals_searched(
@@ -229,7 +226,7 @@ class Runs:
                 if self.wishes.progress is not None:
                     self.wishes.progress("looking at single signals", self.iterations, np.nan)
                 mask = None if self.observed.mask is None else self.observed.mask[k]
-                now = _estimate(each, None, self.dtype)
+                now = estimate_of(each, None, self.dtype)
                 with one_thread_each():
                     better = signals_searched(now.F, now.X, self.observed.Y[k], mask, each.model, (*seeds[k], _SIGNALS))
                 if better is not None:
@@ -293,6 +290,16 @@ class Runs:
 
     def _groups(self, jobs: list[Job], wishes: Wishes) -> Iterator[Ended]:
         """The runs in groups as they end, the last one filled up with copies."""
+        if self._at_once(len(jobs), wishes):
+            quietly = wishes._replace(progress=None)
+
+            def alone(job: Job, told: Told | None) -> Ended:
+                return self._group([job], quietly._replace(progress=told))
+
+            for end in at_once(alone, jobs, wishes.progress, self.iterations, self.dtype, self.placement):
+                self.iterations += int(np.max(end.found.iterations))
+                yield end
+            return
         done = 0
         for width in widths(len(jobs), self.widest, self.most, self.placement):
             here = jobs[done : done + width]
@@ -302,11 +309,17 @@ class Runs:
             _, M, P = self.observed.Y.shape
             ended = None if self.saved is None else self.saved.past(self.models[0], (self.size, M, self.plan.N, P))
             if ended is None:
-                ended = self._group(filled, wishes)
+                ended = self._group(filled, self._counting(wishes))
                 if self.saved is not None:
                     self.saved.finish(ended)
             self.iterations += int(np.max(ended.found.iterations))
             yield ended
+
+    def _at_once(self, number: int, wishes: Wishes) -> bool:
+        """Whether so many runs are best made side by side: nobody may watch each of their steps, or keep it in a file."""
+        _, M, P = self.observed.Y.shape
+        alone = self.saved is None and wishes.watch is None
+        return alone and side_by_side_suits(number, self.placement) and is_small(M * P, self.plan.N)
 
     def _group(self, jobs: list[Job], wishes: Wishes) -> Ended:
         observed = self._data(jobs, self.holds)
@@ -321,13 +334,13 @@ class Runs:
             self.placement.columns(observed),
             self.placement.everywhere(model),
             self.placement.everywhere(draws),
-            self._counting(wishes),
+            wishes,
             self.placement,
             self.saved,
             start,
         )
         sound = ~outcome.lost & (outcome.conclusion.settled if outcome.verdict is None else ~outcome.verdict.trouble)
-        found = _solution(outcome, self.from_scratch)
+        found = solution_of(outcome, self.from_scratch)
         # With an F' nobody asks which atoms are spare.
         spare = spare_atoms(found.mean) if self.from_scratch else np.zeros((len(jobs), self.plan.N), bool)
         held = np.full((len(jobs), len(Held._fields)), np.nan)
@@ -348,39 +361,6 @@ class Runs:
         )
 
 
-def _estimate(solution: Solution, k: int | None, dtype: Any) -> Estimate:
-    """A solution, or one of a batch, as the start of a run."""
-    F, X = (
-        Moments(*(np.asarray(value if k is None else value[k], dtype) for value in pair))
-        for pair in zip(solution.mean, solution.variance, strict=True)
-    )
-    return Estimate(F, X)
-
-
-def _solution(outcome: Outcome, from_scratch: bool) -> Solution:
-    end = outcome.conclusion
-    judged = [judge(outcome, k, from_scratch) for k in range(len(outcome.lost))]
-    return Solution(
-        mean=end.mean,
-        variance=end.variance,
-        status=np.array([status for status, _ in judged], dtype=object),
-        reason=np.array([reason for _, reason in judged], dtype=object),
-        iterations=outcome.iterations,
-        residual=end.residual,
-        free_entropy=end.free_entropy,
-        trace=outcome.trace,
-        model=_each(end.model, len(judged)),
-    )
-
-
-def _each(model: Model, size: int) -> list[Model]:
-    """A model whose numbers have a leading axis, as one for each instance."""
-    leaves, structure = jax.tree.flatten(model)
-    # Numbers become Python's; arrays, such as an eta for each column, stay arrays.
-    columns = [leaf.tolist() if leaf.ndim == 1 else list(leaf) for leaf in leaves]
-    return [jax.tree.unflatten(structure, [column[k] for column in columns]) for k in range(size)]
-
-
 def _separate(groups: Iterable[Ended], count: int) -> list[Made]:
     """The first so many runs of some groups, one by one."""
     each = [(ended, k) for ended in groups for k in range(len(ended.sound))][:count]
@@ -396,34 +376,3 @@ def _with_its_way(end: Solution, sound: bool, way: Solution) -> Solution:
     if sound or end.residual <= way.residual:
         return whole
     return replace(whole, **{name: getattr(way, name) for name in ("mean", "variance", "residual", "free_entropy", "model")})
-
-
-def _judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Solution:
-    share = elected.agreement.reproducibility if elected.runs > 1 else None
-    models = (found.model, *elected.models)
-    ranges = {}
-    for name in learn if elected.runs > 1 else ():
-        values = [float(np.median(parameters(model)[name])) for model in models]
-        ranges[name] = min(values), max(values)
-        if name == "noise_variance" and elected.noise is not None:
-            ranges[name] = elected.noise.low, elected.noise.high
-    matter = {name: ends for name, ends in ranges.items() if name not in OF_NOISE or ends[1] > _least_noise(found.model)}
-    status, reason = verdict(Status(found.status), str(found.reason), elected, matter)
-    changed = _changed(found, elected)
-    if status is Status.CONVERGED and changed.size:
-        named = ", ".join(str(i + 1) for i in changed[:_NAMED])
-        status, reason = Status.UNCONFIRMED, f"atoms changed after the runs were compared, so that nothing confirms them: {named}"
-    return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs, ranges=ranges)
-
-
-def _least_noise(model: Model) -> float:
-    """Less noise than this makes no difference: beside the power of z or, where a channel hides z anyway, beside what it hides."""
-    power = float(np.prod([prior.second_moment() for prior in model.prior]))
-    hidden = 0.0 if isinstance(model.channel, GaussianNoise) else _HIDDEN * float(model.channel.noise_scale(power))
-    return max(NEGLIGIBLE * power, hidden)
-
-
-def _changed(found: Solution, elected: Elected) -> np.ndarray:
-    """The atoms that are others than those of the best run when it was compared with others."""
-    end = Member.of(found, True, elected.best.spare, None)
-    return np.flatnonzero(~has(elected.best, end) & (best_match(end.atoms, elected.best.atoms)[1] ** 2 < 1 - _MOVED))

@@ -8,13 +8,16 @@ it and found it again; the free entropy says which run is the best.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...model.channels import GaussianNoise
+from ...model.model import Model
 from ...pair import Pair
-from ..solution import Status
-from .learning import IN_WORDS
+from ..solution import Solution, Status
+from .learning import IN_WORDS, NEGLIGIBLE, OF_NOISE, parameters
 from .noise import Chosen, Held
 
 # Two runs have the same atom if the cosine of theirs is above this: half of its power is the same.
@@ -51,6 +54,10 @@ _ROUGH = 0.1
 _APART = 2.0
 # Atoms named in a reason, at most.
 _NAMED = 5
+# An atom that turns by more than this squared sine after the runs were compared is another atom.
+_MOVED = 0.1
+# Runs need not agree on noise of less than this share of what a measurement is worth: a quantiser hides it.
+_HIDDEN = 0.1
 
 
 class Trust(NamedTuple):
@@ -317,3 +324,35 @@ def verdict(status: Status, reason: str, elected: Elected, ranges: dict[str, tup
     parts = ", ".join(str(i + 1) for i in doubtful[agreed.part[doubtful]][:_NAMED])
     close = f"; unusually close to another atom, and perhaps part of the same one: {parts}" if parts else ""
     return Status.UNCONFIRMED, f"{atoms} not found again often enough: {named}{more}{close}"
+
+
+def judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Solution:
+    """The best run with its verdict: what the others say of its atoms and of its parameters."""
+    share = elected.agreement.reproducibility if elected.runs > 1 else None
+    models = (found.model, *elected.models)
+    ranges = {}
+    for name in learn if elected.runs > 1 else ():
+        values = [float(np.median(parameters(model)[name])) for model in models]
+        ranges[name] = min(values), max(values)
+        if name == "noise_variance" and elected.noise is not None:
+            ranges[name] = elected.noise.low, elected.noise.high
+    matter = {name: ends for name, ends in ranges.items() if name not in OF_NOISE or ends[1] > _least_noise(found.model)}
+    status, reason = verdict(Status(found.status), str(found.reason), elected, matter)
+    changed = changed_atoms(found, elected)
+    if status is Status.CONVERGED and changed.size:
+        named = ", ".join(str(i + 1) for i in changed[:_NAMED])
+        status, reason = Status.UNCONFIRMED, f"atoms changed after the runs were compared, so that nothing confirms them: {named}"
+    return replace(found, status=status, reason=reason, reproducibility=share, runs=elected.runs, ranges=ranges)
+
+
+def _least_noise(model: Model) -> float:
+    """Less noise than this makes no difference: beside the power of z or, where a channel hides z anyway, beside what it hides."""
+    power = float(np.prod([prior.second_moment() for prior in model.prior]))
+    hidden = 0.0 if isinstance(model.channel, GaussianNoise) else _HIDDEN * float(model.channel.noise_scale(power))
+    return max(NEGLIGIBLE * power, hidden)
+
+
+def changed_atoms(found: Solution, elected: Elected) -> np.ndarray:
+    """The atoms that are others than those of the best run when it was compared with others."""
+    end = Member.of(found, True, elected.best.spare, None)
+    return np.flatnonzero(~has(elected.best, end) & (best_match(end.atoms, elected.best.atoms)[1] ** 2 < 1 - _MOVED))
