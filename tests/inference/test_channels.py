@@ -226,3 +226,18 @@ def test_from_counts_alone_the_rate_is_learned_and_costs_nothing(rate: float, se
     np.testing.assert_allclose([found.model.prior.X.rho, found.model.prior.X.variance], [0.1, 5.0], rtol=0.15)
     angles = [np.mean(sp.score(each.mean, instance.truth).angle) for each in (found, told)]
     assert angles[0] < 1.05 * angles[1] < 0.05
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_every_row_may_be_clipped_at_ends_of_its_own(holes: bool) -> None:
+    problem = problem_with(sp.GaussianNoise(1e-3))
+    observed = sp.sample(problem, N, seed=0).observed
+    high = 0.3 + np.arange(len(observed.Y))[:, None] / 20
+    Y = np.clip(observed.Y, -high, high)
+    Y[np.random.default_rng(0).random(Y.shape) < (0.1 if holes else 0.0)] = np.nan
+    clipped = problem.replace(channel=sp.Clipped(-high, high, 1e-3))
+    assert sp.solve(Y, clipped, F_prime=observed.F_prime, max_iterations=30).residual < 0.1
+    with pytest.raises(sp.InputError, match="Y must lie between low = "):
+        sp.solve(1.1 * Y, clipped, F_prime=observed.F_prime)
+    with pytest.raises(sp.InputError, match="low must be below high"):
+        sp.Clipped(high, -high)

@@ -136,11 +136,13 @@ def check_no_mean(mean: Any, learned: bool) -> None:
 
 def check_outcomes(observed: Observed, models: Sequence[Model]) -> None:
     """Refuse data that a channel can't have put out."""
-    seen = observed.Y if observed.mask is None else observed.Y[np.asarray(observed.mask, bool)]
+    Y, mask = observed.Y, observed.mask
+    if mask is not None:  # another entry of the row stands for a missing one
+        Y = np.where(mask, Y, np.take_along_axis(Y, np.argmax(mask, axis=-1)[..., None], axis=-1))
     for channel in {id(model.channel): model.channel for model in models}.values():
         if wrong := channel.fault_of_shape(observed.Y.shape):
             raise InputError(wrong)
-        if fault := channel.fault_of(seen):
+        if fault := channel.fault_of(Y):
             raise InputError(f"Y {fault}, {channel!r}, but it holds other values.")
 
 

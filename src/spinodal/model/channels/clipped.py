@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
-from ...errors import InputError, check_nonnegative
+from ...errors import InputError, check_nonnegative, shown
 from .base import Output
 from .cells import BehindNoise, log_between, tail_output
 from .guesses import NOISE_SHARE, typical_power
@@ -21,7 +21,7 @@ _AT_AN_END = 3
 
 @dataclass(frozen=True)
 class Clipped(BehindNoise):
-    """y = z + noise of the given variance, cut at `low` and `high`. Either may be infinite.
+    """y = z + noise of the given variance, cut at `low` and `high`. Either may be infinite, and M x 1: one for each row of Y.
 
     Examples:
         >>> import spinodal as sp
@@ -39,7 +39,7 @@ class Clipped(BehindNoise):
     def __post_init__(self) -> None:
         check_nonnegative("variance", self.variance)
         if not np.all(np.asarray(self.low) < np.asarray(self.high)):
-            raise InputError(f"low must be below high, but {self.low:g} and {self.high:g} were given.")
+            raise InputError(f"low must be below high, but {shown(self.low)} and {shown(self.high)} were given.")
 
     def first_guess(self, seen: np.ndarray) -> dict[str, float]:
         def end(value: float, beyond: float) -> float:
@@ -101,5 +101,5 @@ class Clipped(BehindNoise):
 
     def fault_of(self, y: np.ndarray) -> str | None:
         if np.any((y < self.low) | (y > self.high)):
-            return f"must lie between low = {self.low:g} and high = {self.high:g} of the channel"
+            return f"must lie between low = {shown(self.low)} and high = {shown(self.high)} of the channel"
         return None
