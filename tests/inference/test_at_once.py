@@ -10,7 +10,7 @@ import pytest
 
 import spinodal as sp
 from spinodal.inference.execution import at_once, machine
-from spinodal.inference.execution.programs import is_small, often
+from spinodal.inference.execution.programs import leaves_cores, often
 
 PROBLEM = sp.Problem.sparse(alpha=0.75, pi=15.0, rho=0.15, noise_variance=0.05)
 Y = sp.sample(PROBLEM, 12, seed=0).observed.Y
@@ -92,10 +92,10 @@ def test_who_watches_each_step_sees_one_run_after_another(options: dict[str, Any
 
 
 def test_large_runs_and_sweeps_have_their_cores_for_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert is_small(30 * 500, 40)
-    assert not is_small(500 * 5000, 1000)
+    assert leaves_cores(30 * 500, 40)
+    assert not leaves_cores(50 * 500, 100)
     with often():
-        assert not is_small(30 * 500, 40)
+        assert not leaves_cores(30 * 500, 40)
     monkeypatch.setenv("NPROC", "1")
     assert machine.cores() == 1
     monkeypatch.delenv("NPROC")

@@ -28,9 +28,9 @@ from .machine import OneDevice, computing, platform
 # against 10, and a search with its repairs looks often enough for less effort to pay. Iterations at less effort are 20 to 40% longer. Full
 # effort takes .35 s more, so it pays after some 4000 iterations: few small solves have so many, but a sweep does.
 
-# Small programs leave other cores alone, so that other runs can have them (`at_once.py`). They take no longer for it: of 40 atoms and 500
-# signals 12 runs take 1.7 s so, and 1.8 s where XLA divides them.
-_ONE_CORE, _NOT_DIVIDED = {"xla_cpu_multi_thread_eigen": False}, "cpu-parallel-task-assigner"
+# Small programs leave other cores alone, so that other runs can have them (`at_once.py`). With up to so many multiplications in a product
+# iterations take no longer for it (27 ms for a solve of N = 40, M = 24, P = 240 either way); with 2.5 million, 15% longer.
+_ONE_CORE, _NOT_DIVIDED, _ALONE = {"xla_cpu_multi_thread_eigen": False}, "cpu-parallel-task-assigner", 1.5 * 10**6
 # Sums in one go, rather than as a tree of sums that has programs of its own: a fifth less to compile. Single precision needs the tree.
 _IN_ONE_GO = "tree_reduction_rewriter"
 # Programs on arrays of more entries are worth less effort, rather than little, and the full one; and iterations of more multiplications in
@@ -49,9 +49,15 @@ def often() -> Iterator[None]:
         _often.reset(before)
 
 
-def is_small(entries: int, N: int) -> bool:
-    """Whether iterations on so many entries of Y are compiled with less effort, and leave other cores alone."""
-    return entries * N < _SHORT and not _often.get()
+def leaves_cores(entries: int, N: int) -> bool:
+    """Whether iterations on so many entries of Y leave other cores alone."""
+    return entries * N < _ALONE and not _often.get()
+
+
+def _options(effort: dict[str, Any], *, single: bool, divided: bool = False) -> dict[str, Any]:
+    """XLA's options for a program of single or double precision that is, or is not, to be divided among cores."""
+    passes = ([] if single else [_IN_ONE_GO]) + ([] if divided else [_NOT_DIVIDED])
+    return effort | ({} if divided else _ONE_CORE) | ({"xla_disable_hlo_passes": ",".join(passes)} if passes else {})
 
 
 class Compiled:
@@ -64,9 +70,9 @@ class Compiled:
         static = 0 if next(iter(signature(function).parameters)) == "plan" else ()
         as_ever = partial(jax.jit, function, static_argnums=static, donate_argnums=() if donate is None else donate)
         self.full = as_ever()
-        self.single = as_ever(compiler_options=LESS | _ONE_CORE | {"xla_disable_hlo_passes": _NOT_DIVIDED})
-        here = _ONE_CORE | {"xla_disable_hlo_passes": f"{_IN_ONE_GO},{_NOT_DIVIDED}"}
-        self.less, self.little = (as_ever(compiler_options=effort | here) for effort in (LESS, LITTLE))
+        self.little = as_ever(compiler_options=_options(LITTLE, single=False))
+        self.less, self.single = (as_ever(compiler_options=_options(LESS, single=single)) for single in (False, True))
+        self.wide, self.wide_single = (as_ever(compiler_options=_options(LESS, single=single, divided=True)) for single in (False, True))
         self.lower = self.full.lower
         self._coming: dict[Any, Future[None]] = {}
         self._asked: set[Any] = set()
@@ -95,7 +101,8 @@ class Compiled:
         except jax.errors.JaxRuntimeError as error:
             if "option" not in str(error):
                 raise
-            self.single = self.less = self.little = self.full  # a version of XLA that does not have these options
+            # A version of XLA that does not have these options.
+            self.single = self.less = self.little = self.wide = self.wide_single = self.full
             return self.full(*arguments)
 
     def _chosen(self, arguments: tuple[Any, ...]) -> Any:
@@ -104,10 +111,13 @@ class Compiled:
         leaves = [leaf for leaf in jax.tree.leaves(arguments) if hasattr(leaf, "size")]
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return self.full
-        less, little = (self.single, self.single) if any(leaf.dtype == np.float32 for leaf in leaves) else (self.less, self.little)
+        single = any(leaf.dtype == np.float32 for leaf in leaves)
+        less, little = (self.single, self.single) if single else (self.less, self.little)
         if self.iterates:
             plan, observed = arguments[:2]
-            return less if is_small(observed.Y.size, plan.N) else self.full
+            if observed.Y.size * plan.N >= _SHORT or _often.get():
+                return self.full
+            return less if leaves_cores(observed.Y.size, plan.N) else self.wide_single if single else self.wide
         largest = max((leaf.size for leaf in leaves), default=0)
         return little if largest < _TINY else less if largest < _SMALL else self.full
 

@@ -29,7 +29,7 @@ from .batch import Plan, random_draws
 from .checkpoint import EARLY, ELECTABLE, FINAL, TRIAL, Checkpoint, Ended
 from .group import Told, Wishes, estimate_of, solution_of, solve_group, widths
 from .machine import OneDevice, bytes_needed, memory, one_thread_each, side_by_side_suits
-from .programs import is_small
+from .programs import leaves_cores
 
 # Entries held out to learn the noise from: so many, but not less or more than these shares of all, and none at all of too few. 4000 tell
 # a variance to 2%.
@@ -319,7 +319,7 @@ class Runs:
         """Whether so many runs are best made side by side: nobody may watch each of their steps, or keep it in a file."""
         _, M, P = self.observed.Y.shape
         alone = self.saved is None and wishes.watch is None
-        return alone and side_by_side_suits(number, self.placement) and is_small(M * P, self.plan.N)
+        return alone and side_by_side_suits(number, self.placement) and leaves_cores(M * P, self.plan.N)
 
     def _group(self, jobs: list[Job], wishes: Wishes) -> Ended:
         observed = self._data(jobs, self.holds)
