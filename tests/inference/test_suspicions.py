@@ -96,6 +96,16 @@ def test_rounding_below_the_noise_is_harmless() -> None:
     assert said(np.round(drawn(), 2)) == ""  # the noise has a standard deviation of .04
 
 
+def test_codes_of_a_converter_are_no_counts() -> None:
+    """Ten bits around 512, with less noise than counts of that size would have; a noise that was only said proves nothing."""
+    codes = np.round(512 + 400 * drawn())
+    model = MODEL.replace(channel=sp.GaussianNoise(400**2 * DELTA))
+    loud = MODEL.replace(channel=sp.GaussianNoise(COUNTS.mean()))
+    for Y, assumed, learned, counts in ((codes, model, True, False), (codes, model, False, True), (COUNTS, loud, True, True)):
+        solution = replace(of_array(Y, model=assumed), learned=("noise_variance",) if learned else ())
+        assert ("holds counts" in "\n".join(solution.warnings)) == counts
+
+
 def test_a_model_with_a_mean_may_have_data_with_one() -> None:
     prior = sp.Pair(F=sp.Gaussian(), X=sp.GaussBernoulli(RHO, 1.0, 1.0))
     assert "mean" not in said(drawn() + 50, model=MODEL.replace(prior=prior))

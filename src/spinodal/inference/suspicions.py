@@ -77,7 +77,8 @@ def _all(solution: Solution, model: Model) -> Iterator[str]:
     means = None if solution.row_means is None else np.asarray(solution.row_means, dtype=float)[:, None]
     table = Table(np.where(seen, Y if means is None else with_means(Y, means, dtype), 0.0), seen, solution.names.rows)
     yield from _repeated_names(solution)
-    found, table = of_data(table, model, N, None if solution.row_means is None else solution.centered)
+    centred = None if solution.row_means is None else solution.centered
+    found, table = of_data(table, model, N, centred, noise_learned="noise_variance" in solution.learned)
     yield from found
     if table.power == 0:
         return

@@ -41,6 +41,8 @@ _PILE = 4.0
 _GRID_ENTRIES, _FEW_ENTRIES, _MULTIPLE = 20_000, 1000, 1e-3
 # Rounding matters if it adds more than this share to the noise, and more than this share to the data.
 _OF_NOISE, _OF_POWER = 0.1, 1e-6
+# The noise of counts is their mean, of which at least this share is seen.
+_LIKE_COUNTS = 0.4
 # Row means that were left where they are matter if they hold more than this share of the power.
 _MEAN_SHARE = 0.02
 # Outliers are looked for so many times over, without those already found, which hide others in their column.
@@ -61,7 +63,7 @@ _TALL, _UNITS = 2.0, 0.5
 _GAINS, _FEWEST_ROWS = 0.5, 10
 
 
-def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> tuple[list[str], Table]:
+def of_data(table: Table, model: Model, N: int, centred: str | None = None, *, noise_learned: bool = False) -> tuple[list[str], Table]:
     """Suspicions of the data, the plainest first, and the table without what they explain, which is hidden from the checks that follow.
 
     `centred` says that row means were taken off before the fit, though not from this table: "asked" by the user, or "auto".
@@ -84,7 +86,7 @@ def of_data(table: Table, model: Model, N: int, centred: str | None = None) -> t
         found += told
     found += _clipped(table, model, step is not None)
     if step is not None:
-        found += _rounded(table, model, step)
+        found += _rounded(table, model, step, noise_learned)
         # Between two steps nothing is known: a random number there undoes the rounding, so that the checks that follow see no grid.
         between = np.random.default_rng(0).uniform(-step / 2, step / 2, table.Y.shape)
         table = table._replace(Y=np.where(table.seen, table.Y + between, 0.0))
@@ -252,10 +254,12 @@ def _at_top(Y: np.ndarray, seen: np.ndarray, on_grid: bool) -> np.ndarray:
     return top & (np.count_nonzero(top, axis=1, keepdims=True) >= _TIES)
 
 
-def _rounded(table: Table, model: Model, step: float) -> Iterator[str]:
+def _rounded(table: Table, model: Model, step: float, noise_learned: bool) -> Iterator[str]:
     values = table.Y[table.seen]
     error = step**2 / 12  # the variance of rounding to multiples of the step
-    if np.all(values >= 0) and step == round(step) and np.all(values == np.round(values)):
+    # Codes of a converter are whole numbers too, but with less noise than counts have.
+    quiet = noise_learned and float(model.noise_variance) < _LIKE_COUNTS * float(np.mean(values))
+    if np.all(values >= 0) and step == round(step) and np.all(values == np.round(values)) and not quiet:
         yield (
             f"{table.words.data} holds counts (whole numbers from zero up), whose noise grows with their size; {table.words.counts}"
             f"take their square roots, with the mean of each {table.words.row} taken off"
