@@ -98,8 +98,8 @@ def test_rounding_below_the_noise_is_harmless() -> None:
 
 def test_codes_of_a_converter_are_no_counts() -> None:
     """Ten bits around 512, with less noise than counts of that size would have; a noise that was only said proves nothing."""
-    codes = np.round(512 + 400 * drawn())
-    model = MODEL.replace(channel=sp.GaussianNoise(400**2 * DELTA))
+    codes = np.round(512 + 200 * drawn())
+    model = MODEL.replace(channel=sp.GaussianNoise(200**2 * DELTA))
     loud = MODEL.replace(channel=sp.GaussianNoise(COUNTS.mean()))
     for Y, assumed, learned, counts in ((codes, model, True, False), (codes, model, False, True), (COUNTS, loud, True, True)):
         solution = replace(of_array(Y, model=assumed), learned=("noise_variance",) if learned else ())
