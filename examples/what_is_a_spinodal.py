@@ -18,7 +18,7 @@ from spinodal.figures.palette import BLUE, GREEN, GREY, LINES, VERMILION
 from spinodal.figures.theory import CAVEAT, blank_figure
 
 PROBLEM = sp.Problem.sparse(alpha=0.5, pi=3.0, rho=0.2, eta=1.0, noise_variance=1e-6)
-# Signals per entry: one for each phase, and how near to the spinodal state evolution is watched.
+# Signals per atom: one for each phase, and how near to the spinodal state evolution is watched.
 BELOW, BETWEEN, ABOVE = 2.1, 3.0, 4.5
 NEAR = (0.9, 0.98, 1.005, 1.05, 1.5)
 
@@ -67,7 +67,7 @@ def curve_figure(bayes: float, spinodal: float) -> Figure:
         panel.semilogy(curve.pi, values, color=BLUE, ls=style, lw=2, label=f"fixed points, {name}")
     panel.axvline(bayes, color=VERMILION, lw=1, label=rf"Bayes-optimal, $\pi = {bayes:.2f}$")
     panel.axvline(spinodal, color=GREEN, ls=":", lw=2, label=rf"spinodal, $\pi = {spinodal:.2f}$")
-    panel.set(xlabel=r"signals per entry $\pi = P/N$", ylabel="error on the signals, E", xlim=(0, 6), title="the fixed points fold back")
+    panel.set(xlabel=r"signals per atom $\pi = P/N$", ylabel="error on the signals, E", xlim=(0, 6), title="the fixed points fold back")
     panel.legend(fontsize=8, loc="center right")
     return captioned(figure)
 

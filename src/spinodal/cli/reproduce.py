@@ -69,7 +69,7 @@ def _fig4(directory: Path, fast: bool, sizes: str | None, seeds: int | None) -> 
     return output.save_figure(figures.figure_4_figure(panels), directory, "fig4") + paths
 
 
-# The dictionary map: density and signals per entry, size, and instances a point.
+# The dictionary map: density and signals per atom, size, and instances a point.
 _RHO_D, _RHO_D_FAST = (0.05, 0.1, 0.15, 0.2, 0.25), (0.1, 0.2)
 _PI_D, _PI_D_FAST = (2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0), (5.0, 10.0)
 _SIZE_D, _SIZE_D_FAST = 100, 40

@@ -108,7 +108,7 @@ def diagram_figure(drawn: Diagram, state: State) -> Figure:
         ]
     name = "density ρ" if drawn.axis == "rho" else "α (this prior has no density)"
     across = _axis(name, range=[0, 1.0 if drawn.axis == "rho" else 2.0])
-    layout = _layout("phase diagram: click to select", across, _log("signals per entry π = P/N", _LOWEST_PI, _HIGHEST_PI))
+    layout = _layout("phase diagram: click to select", across, _log("signals per atom π = P/N", _LOWEST_PI, _HIGHEST_PI))
     layout["annotations"] = _phase_names(x, regions)
     return {"data": [shaded(*region) for region in regions] + lines, "layout": layout}
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _LABELS = {
     "rho": r"density $\rho$",
-    "pi": r"signals per entry $\pi = P/N$",
-    "alpha": r"measurements per entry $\alpha = M/N$",
+    "pi": r"signals per atom $\pi = P/N$",
+    "alpha": r"measurements per atom $\alpha = M/N$",
     "eta": r"error of the matrix $\eta$",
     "noise_variance": r"noise variance $\Delta$",
     "N": "size N",

@@ -66,7 +66,7 @@ def phase_diagram_figure(dataset: xarray.Dataset, *, highest: float | None = Non
         axis.plot(rho, _finite(here.pi_spinodal, top), color=colour, ls=":", lw=2, label=rf"$\pi^s$, {eta_label(eta)}")
         if not noiseless:
             axis.plot(rho, _finite(here.pi_bayes, top), color=colour, ls="--", lw=1, label=rf"$\pi_B$, {eta_label(eta)}")
-    axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", ylim=(0, top), xlim=_ends(rho))
+    axis.set(xlabel=r"density $\rho$", ylabel=r"signals per atom $\pi = P/N$", ylim=(0, top), xlim=_ends(rho))
     shaded = eta_label(float(worst.eta)).split(" (")[0]
     axis.set_title(f"{_setting(dataset)}; regions shaded for {shaded}", fontsize=10)
     axis.legend(fontsize=7, loc="upper left", framealpha=0.9)
@@ -104,7 +104,7 @@ def error_curves_figure(dataset: xarray.Dataset) -> Figure:
                 # Zero errors leave a logarithmic axis at the bottom.
                 values = np.maximum(here[f"{branch}_mse_{factor}"].values, lowest / 10)
                 axis.semilogy(here.pi, values, color=colour, label=f"{name}, {eta_label(eta)}", **style)
-        axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel=f"mean squared error of the {what}", xlim=_ends(dataset.pi.values))
+        axis.set(xlabel=r"signals per atom $\pi = P/N$", ylabel=f"mean squared error of the {what}", xlim=_ends(dataset.pi.values))
         axis.set_ylim(bottom=lowest / 2)
     figure.legend(*axes[0].get_legend_handles_labels(), fontsize=7, loc="outside right center")
     figure.suptitle(_setting(dataset), fontsize=10)
@@ -124,7 +124,7 @@ def curve_figure(curve: FixedPointCurve) -> Figure:
     figure, (axis,) = blank_figure(6.4, 3.8)
     axis.loglog(curve.pi, np.where(curve.stable, curve.mse_X, np.nan), color=BLUE, lw=2, label="stable")
     axis.loglog(curve.pi, np.where(curve.stable, np.nan, curve.mse_X), color=ORANGE, ls="--", lw=1.5, label="unstable")
-    axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel="mean squared error of the signals, E")
+    axis.set(xlabel=r"signals per atom $\pi = P/N$", ylabel="mean squared error of the signals, E")
     axis.legend(fontsize=8)
     _caption(figure)
     return figure
@@ -246,7 +246,7 @@ def figure_4_figure(panels: Sequence[xarray.Dataset]) -> Figure:
                 axis.errorbar(here.pi, middle, yerr=[low, high], color=colour, marker="o", ms=4, lw=0.8, capsize=2, label=f"N = {n}")
                 if name == "mse_F":
                     axis.semilogy(here.pi, here.amp_mse_F + here.scale_floor, color=colour, ls="--", lw=0.8)
-            axis.set(xlabel=r"signals per entry $\pi = P/N$", ylabel="mean squared error")
+            axis.set(xlabel=r"signals per atom $\pi = P/N$", ylabel="mean squared error")
             axis.set_title(title, fontsize=10)
         row[0].set_ylabel(
             rf"$\eta = {data.attrs['eta']:g}$, {_setting(data)}"
@@ -303,7 +303,7 @@ def dictionary_figure(dataset: xarray.Dataset) -> Figure:
     figure.colorbar(points, ax=axis, label="share of instances with every atom found")
     axis.plot(dataset.rho, dataset.pi_star, color=VERMILION, lw=2, label=r"$\pi^*$ (counting bound)")
     axis.plot(dataset.rho, dataset.pi_spinodal, color=BLUE, ls=":", lw=2, label=r"$\pi^s$ (spinodal), $\eta = \infty$")
-    axis.set(xlabel=r"density $\rho$", ylabel=r"signals per entry $\pi = P/N$", yscale="log")
+    axis.set(xlabel=r"density $\rho$", ylabel=r"signals per atom $\pi = P/N$", yscale="log")
     axis.set_yticks(dataset.pi.values, [f"{value:g}" for value in dataset.pi.values])
     axis.minorticks_off()
     about = dataset.attrs
