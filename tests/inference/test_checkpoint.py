@@ -181,6 +181,7 @@ def refused(observed: sp.Observed, problem: sp.Problem, options: dict[str, Any])
     assert "\n" not in str(complaint.value)
 
 
+@pytest.mark.claims
 def test_several_numbers_of_atoms_have_a_file_each(tmp_path: Path) -> None:
     problem, observed = problem_and_data(np.inf)
     told: dict[str, Any] = {"n_atoms": [10, N], "max_iterations": 60, "runs": 1}
@@ -196,6 +197,7 @@ def test_several_numbers_of_atoms_have_a_file_each(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("other*"))
 
 
+@pytest.mark.claims
 def test_offsets_are_corrected_with_a_checkpoint_too_and_kept_by_what_goes_on(tmp_path: Path) -> None:
     problem = sp.Problem.sparse(alpha=0.6, pi=20.0, rho=0.1, eta=0.05, noise_variance=1e-6)
     observed = sp.sample(problem, 10, seed=0).observed

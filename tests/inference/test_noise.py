@@ -131,6 +131,7 @@ def test_entries_held_out_leave_some_in_every_row_and_column(shape: tuple[int, i
     assert np.max(np.sum(sets, axis=0)) == 1  # no two share an entry
 
 
+@pytest.mark.claims
 def test_other_channels_hold_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """They learn their noise from the likelihood of all that they see."""
     monkeypatch.setattr(Runs, "_held", None)

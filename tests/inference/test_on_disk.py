@@ -102,6 +102,7 @@ def test_a_dictionary_is_learned_from_what_fits_and_refined_on_all(tmp_path: Pat
     assert ours.mse_aligned.F < 0.5 * less.mse_aligned.F  # four times the signals
 
 
+@pytest.mark.claims
 def test_a_matrix_that_can_not_be_trusted_makes_no_trusted_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F is learned from the signals that fit; what goes on from it is no better confirmed."""
     problem = sp.Problem.sparse(alpha=1.0, pi=20.0, rho=0.2, noise_variance=1e-3)

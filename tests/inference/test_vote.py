@@ -565,6 +565,7 @@ def test_votes_can_be_left_out() -> None:
     assert one.status in ("unconfirmed", "degenerate", "max_iterations")
 
 
+@pytest.mark.claims
 @pytest.mark.parametrize("anneal", [0, None])
 def test_without_annealing_no_run_is_heated(anneal: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not those that start from a vote either."""

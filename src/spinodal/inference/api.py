@@ -125,9 +125,10 @@ def solve(
         ('noise_variance', 'density', 'slab_variance')
     """
     begun = time.perf_counter()
-    if isinstance(center, str) and getattr(start, "row_means", None) is not None:
-        center = np.asarray(start.row_means)  # type: ignore[union-attr]  # they may be better than the means
     given, names = checks.as_observed(Y, F_prime, mask)
+    offsets = getattr(start, "row_means", None)
+    if isinstance(center, str) and offsets is not None and np.shape(offsets) == given.Y.shape[:-1]:
+        center = np.asarray(offsets)  # they may be better than the means
     models, learned = _models(given, model, density, noise_variance, eta, channel, learn)
     observed, row_means, centered = checks.centred(given, center, models, learned, n_atoms)
     if row_means is not None:  # a model that is guessed goes by the size of what is left

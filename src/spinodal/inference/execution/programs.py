@@ -49,9 +49,9 @@ def often() -> Iterator[None]:
         _often.reset(before)
 
 
-def leaves_cores(entries: int, N: int) -> bool:
-    """Whether iterations on so many entries of Y leave other cores alone."""
-    return entries * N < _ALONE and not _often.get()
+def leaves_cores(M: int, N: int, P: int) -> bool:
+    """Whether all programs of a run of these sizes leave other cores alone."""
+    return M * N * P < _ALONE and max(M, N) * P < _SMALL and not _often.get()
 
 
 def _options(effort: dict[str, Any], *, single: bool, divided: bool = False) -> dict[str, Any]:
@@ -117,7 +117,8 @@ class Compiled:
             plan, observed = arguments[:2]
             if observed.Y.size * plan.N >= _SHORT or _often.get():
                 return self.full
-            return less if leaves_cores(observed.Y.size, plan.N) else self.wide_single if single else self.wide
+            M, P = observed.Y.shape[-2:]
+            return less if leaves_cores(M, plan.N, P) else self.wide_single if single else self.wide
         largest = max((leaf.size for leaf in leaves), default=0)
         return little if largest < _TINY else less if largest < _SMALL else self.full
 

@@ -319,7 +319,7 @@ class Runs:
         """Whether so many runs are best made side by side: nobody may watch each of their steps, or keep it in a file."""
         _, M, P = self.observed.Y.shape
         alone = self.saved is None and wishes.watch is None
-        return alone and side_by_side_suits(number, self.placement) and leaves_cores(M * P, self.plan.N)
+        return alone and side_by_side_suits(number, self.placement) and leaves_cores(M, self.plan.N, P)
 
     def _group(self, jobs: list[Job], wishes: Wishes) -> Ended:
         observed = self._data(jobs, self.holds)
