@@ -15,9 +15,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder --durations 12
 
-# Statistical claims, and the longer examples of the documentation. Some wait for processes of their own, so that two cores have work for four.
+# Statistical claims, and the longer examples of the documentation. Some wait for processes of their own, so that two cores have work for three.
 claims: $(STAMP)
-	$(BIN)/python -m pytest tests -m 'claims and not slow' -n 4 --dist loadfile --no-loadscope-reorder --durations 12
+	$(BIN)/python -m pytest tests -m 'claims and not slow' -n 3 --dist loadfile --no-loadscope-reorder --durations 12
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest tests -m slow
