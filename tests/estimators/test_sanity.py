@@ -76,7 +76,7 @@ def test_sound_samples_are_not_warned_of() -> None:
 @pytest.mark.claims
 def test_means_are_taken_off_where_they_are_far_from_zero() -> None:
     far = DATA + np.arange(FEATURES)
-    assert "so the mean of each feature was taken off and kept as mean_; to have it fitted, say center=False." in said(far)
+    assert "so the mean of each feature was taken off and kept as mean_; to leave it in the data, pass center=False." in said(far)
     assert "subtract the mean of each feature (center=True)." in said(far, center=False)
     assert "mean" not in said(far, center=True)
     assert "mean" not in said(far, slab_mean="auto")
