@@ -48,6 +48,7 @@ def of_a_command() -> list[str]:
     """`spinodal solve file.csv --n-atoms 8`, to the file it writes."""
     import spinodal as sp
     from spinodal.cli import main
+    from spinodal.inference.execution import machine
     from spinodal.inference.execution.programs import Compiled
 
     problem = sp.Problem.sparse(alpha=0.75, pi=15.0, rho=0.15, noise_variance=1e-3)
@@ -59,7 +60,8 @@ def of_a_command() -> list[str]:
         def call() -> None:
             before, sys.argv = sys.argv, words
             try:
-                with mock.patch.object(Compiled, "ahead"):  # what threads trace is not seen
+                # What threads do is not seen: programs compiled ahead, and runs side by side.
+                with mock.patch.object(Compiled, "ahead"), mock.patch.object(machine, "cores", return_value=1):
                     main()
             except SystemExit:
                 pass
