@@ -19,7 +19,7 @@ from ..model.model import Model
 from ..model.priors import Gaussian
 from .execution.machine import side_by_side
 from .solution import Solution, Status
-from .suspicious_data import LEVEL_OF_ITS_OWN, clipping, grid_step
+from .suspicious_data import LEVEL_OF_ITS_OWN, LIKE_COUNTS, clipping, grid_step
 from .suspicious_table import Table, median, row_scales, some_signals, with_means
 
 _SETTLED = "the run settled, but "
@@ -39,8 +39,6 @@ _FEW_VALUES, _TIMES_EACH = 16, 10
 _OF_NOISE = 0.1
 # Counts of a smaller mean are not near normal numbers of one variance.
 _MEAN_COUNT = 20.0
-# The noise of counts is about their mean; whole numbers of another noise are something else.
-_LIKE_COUNTS = (0.4, 4.0)
 # A residual of so many times the typical one of its signal is an outlier, and a larger share of them than this is no accident: of normal
 # numbers one in 10^11 is, of a Laplace law one in 1500.
 _FAR, _SHARE_FAR, _FEWEST_FAR = 7.0, 0.002, 10
@@ -142,7 +140,7 @@ def of_values(table: Table, model: Model) -> Iterator[str]:
         values, noise = table.Y[table.seen], float(np.median(model.channel.variance))  # type: ignore[attr-defined]
         if values.min() >= 0 and np.all(values == np.round(values)) and values.max() > 1:
             mean = float(values.mean())
-            if mean < _MEAN_COUNT and _LIKE_COUNTS[0] * mean < noise < _LIKE_COUNTS[1] * mean:
+            if mean < _MEAN_COUNT and LIKE_COUNTS[0] * mean < noise < LIKE_COUNTS[1] * mean:
                 yield (
                     f"Y holds small counts (whole numbers up to {values.max():.0f}, {mean:.2g} on average), whose noise is not Gaussian: "
                     'try channel="poisson", which learns their rate'

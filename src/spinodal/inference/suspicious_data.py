@@ -41,8 +41,8 @@ _PILE = 4.0
 _GRID_ENTRIES, _FEW_ENTRIES, _MULTIPLE = 20_000, 1000, 1e-3
 # Rounding matters if it adds more than this share to the noise, and more than this share to the data.
 _OF_NOISE, _OF_POWER = 0.1, 1e-6
-# The noise of counts is their mean, of which at least this share is seen.
-_LIKE_COUNTS = 0.4
+# The noise of counts is about their mean, between these multiples of it; whole numbers of another noise are something else.
+LIKE_COUNTS = (0.4, 4.0)
 # Row means that were left where they are matter if they hold more than this share of the power.
 _MEAN_SHARE = 0.02
 # Outliers are looked for so many times over, without those already found, which hide others in their column.
@@ -258,7 +258,7 @@ def _rounded(table: Table, model: Model, step: float, noise_learned: bool) -> It
     values = table.Y[table.seen]
     error = step**2 / 12  # the variance of rounding to multiples of the step
     # Codes of a converter are whole numbers too, but with less noise than counts have.
-    quiet = noise_learned and float(model.noise_variance) < _LIKE_COUNTS * float(np.mean(values))
+    quiet = noise_learned and float(model.noise_variance) < LIKE_COUNTS[0] * float(np.mean(values))
     if np.all(values >= 0) and step == round(step) and np.all(values == np.round(values)) and not quiet:
         yield (
             f"{table.words.data} holds counts (whole numbers from zero up), whose noise grows with their size; {table.words.counts}"

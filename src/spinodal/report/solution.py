@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..inference.search.learning import IN_WORDS
 from ..inference.search.learning import parameters as learnable
+from ..inference.search.vote import SHARE
 from ..inference.solution import Solution, Status
 from .phases import ADVICE, recovered_in_words
 
@@ -47,8 +48,6 @@ WITH_F_PRIME = {
 # What to do where a run is not confirmed for another reason than single atoms.
 ALONE = "Leave runs out, so that runs from other starts can confirm the atoms."
 UNSURE = "More signals, or less noise, would settle what the reason names; give a parameter that the data do not determine."
-# An atom that fewer runs found is in doubt.
-_IN_DOUBT = 0.5
 # Parameters of sensors, which are told whether they were learned or not.
 OF_SENSORS = ("gain_spread", "offset_variance", "faulty")
 # A mean squared residual of more than so many times the noise variance is not noise.
@@ -236,7 +235,7 @@ def _after(solution: Solution, ended: Status) -> str:
         share = solution.reproducibility
         if share is None:
             return ALONE
-        if not np.any(np.asarray(share) < _IN_DOUBT):
+        if not np.any(np.asarray(share) < SHARE):
             return UNSURE
     return NEXT_STEP[ended]
 

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ...model.channels import GaussianNoise
 from ...model.model import Model, stacked
 from ...model.priors import Moments
 from ...model.sampling import Observed
 from ...pair import Pair
 from ..search import bias
-from ..search.learning import OF_NOISE, with_parameters
+from ..search.learning import OF_NOISE, learns_from_residuals, with_parameters
 from ..search.noise import Held, predicted, reconciled
 from ..search.population import Request, confirmed, course, together
 from ..search.supports import signals_searched
@@ -147,8 +146,8 @@ class Runs:
     def compared(self, runs: int, votes: bool, learn: tuple[str, ...]) -> Solution:
         """The best of several runs of every instance, with what the others say of it."""
         enough = self.observed.Y[0].size * _MOST_HELD >= _FEWEST_HELD
-        gaussian = isinstance(self.models[0].channel, GaussianNoise)  # others learn their noise from its likelihood
-        self.holds = votes and gaussian and any(name in learn for name in OF_NOISE) and enough
+        by_residuals = learns_from_residuals(self.models[0].channel)
+        self.holds = votes and by_residuals and any(name in learn for name in OF_NOISE) and enough
         self.chooses = self.holds and "noise_variance" in learn and self.models[0].noise_variance is not None
         random = [np.random.default_rng(self._seed(k)) for k in range(self.size)]
         made = [0] * self.size

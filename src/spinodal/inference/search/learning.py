@@ -10,7 +10,7 @@ not enough, and the noise is chosen from outside (`noise.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -149,6 +149,12 @@ def with_parameters(model: Model, values: dict[str, Any]) -> Model:
     return Model(Pair(*prior), channel, knowledge)
 
 
+def learns_from_residuals(channel: Any) -> TypeGuard[GaussianNoise]:
+    """Whether the noise is moved until residuals have the size that the model says, some of them perhaps of entries held out. The noise of
+    other channels is what makes Y likeliest."""
+    return isinstance(channel, GaussianNoise)
+
+
 def noise_ratio(task: Task, measured: Measured, found: Estimate) -> Any:
     """How large squared residuals are, over what the model says: of entries held out, else of the typical signal's entries, each predicted
     from the others."""
@@ -170,7 +176,7 @@ def _better(task: Task, solver: Solver, inner: Any, state: Learned) -> tuple[dic
     old: dict[str, Any] = state.values
     new: dict[str, Any] = {}
     nonzeros = jnp.maximum(jnp.sum(estimate.nonzeros), 1)
-    if not isinstance(task.channel, GaussianNoise):
+    if not learns_from_residuals(task.channel):
         new |= _likelier(task, solver.inputs(task, inner), old)
     elif jnp.ndim(task.channel.variance) > 0:
         new |= _unequal_noise(task, task.channel, solver.inputs(task, inner), state)

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...model.channels import GaussianNoise
 from ...model.model import Model
 from ...pair import Pair
 from ..solution import Solution, Status
-from .learning import IN_WORDS, NEGLIGIBLE, OF_NOISE, parameters
+from .learning import IN_WORDS, NEGLIGIBLE, OF_NOISE, parameters, with_parameters
 from .noise import Chosen, Held
 
 # Two runs have the same atom if the cosine of theirs is above this: half of its power is the same.
@@ -348,8 +347,8 @@ def judged(found: Solution, elected: Elected, learn: tuple[str, ...]) -> Solutio
 def _least_noise(model: Model) -> float:
     """Less noise than this makes no difference: beside the power of z or, where a channel hides z anyway, beside what it hides."""
     power = float(np.prod([prior.second_moment() for prior in model.prior]))
-    hidden = 0.0 if isinstance(model.channel, GaussianNoise) else _HIDDEN * float(model.channel.noise_scale(power))
-    return max(NEGLIGIBLE * power, hidden)
+    quiet = with_parameters(model, {"noise_variance": NEGLIGIBLE * power})
+    return max(NEGLIGIBLE * power, _HIDDEN * float(quiet.channel.noise_scale(power)))
 
 
 def changed_atoms(found: Solution, elected: Elected) -> np.ndarray:
